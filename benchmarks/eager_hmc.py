@@ -1,0 +1,170 @@
+"""The paper's sampler in plain eager PyTorch: what its fit costs without compilation.
+
+Hamiltorch, the library the paper's authors chose, works the same way: autograd through a log density and a leapfrog
+loop in Python. This one does a little less: it keeps the gradient of the last state and takes the log density along
+with each gradient, so that a transition of L leapfrog steps costs exactly L gradients; Hamiltorch computes the first
+gradient and both log densities of a transition anew.
+
+PyTorch is needed to import this module (see requirements.txt).
+"""
+
+# PyTorch is a peer of the benchmarks alone and not part of the development environment.
+# pyright: reportMissingImports=false
+
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+HIDDEN = (40, 40)
+"""Widths of the hidden layers of every net: two layers of 40 with tanh."""
+
+LOG_TWO_PI = math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class Data:
+    """All that the log density depends on beside the parameters.
+
+    Attributes:
+        unit: points of all levels, the top level first, so that all rows of level >= m are a prefix (a view).
+        value: their values; standardised by the caller.
+        sizes: number of rows of each level, lowest level first.
+        a0: shape of the Gamma prior on every noise precision.
+        b0: rate of the same.
+    """
+
+    unit: Tensor
+    value: Tensor
+    sizes: tuple[int, ...]
+    a0: float
+    b0: float
+
+    @classmethod
+    def of(
+        cls,
+        units: Sequence[NDArray[np.floating]],
+        values: Sequence[NDArray[np.floating]],
+        *,
+        a0: float,
+        b0: float,
+        dtype: torch.dtype = torch.float32,
+    ) -> "Data":
+        """The observations of each level, lowest first."""
+        return cls(
+            unit=torch.as_tensor(np.concatenate(units[::-1]), dtype=dtype),
+            value=torch.as_tensor(np.concatenate(values[::-1]), dtype=dtype),
+            sizes=tuple(len(seen) for seen in values),
+            a0=a0,
+            b0=b0,
+        )
+
+
+def layer_shapes(data: Data) -> list[list[tuple[int, int]]]:
+    """(inputs, outputs) of each layer of each net; net m is fed the point and the m - 1 lower outputs, as in (3)."""
+    dim = data.unit.shape[1]
+    widths = [(dim + level, *HIDDEN, 1) for level in range(len(data.sizes))]
+    return [list(itertools.pairwise(width)) for width in widths]
+
+
+def num_parameters(data: Data) -> int:
+    """Length of the parameter vector: every weight and bias, and a log precision a level."""
+    return sum((rows + 1) * columns for net in layer_shapes(data) for rows, columns in net) + len(data.sizes)
+
+
+def logdensity(vector: Tensor, data: Data) -> Tensor:
+    """The paper's (4) with every constant kept, in the weights and log tau, and so with the Jacobian of the logarithm.
+
+    The vector holds, for each net from the lowest level and each of its layers, the weights [inputs, outputs] row by
+    row and then the biases; the log precisions of all levels follow at the end.
+    """
+    num_levels = len(data.sizes)
+    weights, log_tau = vector[:-num_levels], vector[-num_levels:]
+    tau = log_tau.exp()
+    normaliser = data.a0 * math.log(data.b0) - math.lgamma(data.a0)
+    # a0 - 1 from the Gamma density and 1 from the Jacobian.
+    prior_tau = (data.a0 * log_tau - data.b0 * tau + normaliser).sum()
+    prior_weights = -0.5 * (weights.dot(weights) + len(weights) * LOG_TWO_PI)
+    counts = tau.new_tensor(data.sizes)
+    likelihood = 0.5 * (counts * (log_tau - LOG_TWO_PI) - tau * _squared_errors(weights, data)).sum()
+    return prior_weights + prior_tau + likelihood
+
+
+def _squared_errors(weights: Tensor, data: Data) -> Tensor:
+    """Sum of squared residuals of each level, lowest first; each net sees only the rows that need its output."""
+    inputs, start, errors = data.unit, 0, []
+    for level, net in enumerate(layer_shapes(data)):
+        inputs = inputs[: sum(data.sizes[level:])]
+        hidden = inputs
+        for depth, (rows, columns) in enumerate(net):
+            bias_at = start + rows * columns
+            matrix, bias = weights[start:bias_at].view(rows, columns), weights[bias_at : bias_at + columns]
+            hidden = torch.addmm(bias, hidden, matrix)
+            if depth < len(net) - 1:
+                hidden = torch.tanh(hidden)
+            start = bias_at + columns
+        # This level's rows are the last of those with level >= m.
+        first = sum(data.sizes[level + 1 :])
+        residual = data.value[first : first + data.sizes[level]] - hidden[first:, 0]
+        errors.append(residual.dot(residual))
+        inputs = torch.cat([inputs, hidden], dim=1)
+    return torch.stack(errors)
+
+
+def value_and_gradient(vector: Tensor, data: Data) -> tuple[Tensor, Tensor]:
+    """The log density and its gradient, by autograd."""
+    vector = vector.detach().requires_grad_()
+    value = logdensity(vector, data)
+    (gradient,) = torch.autograd.grad(value, vector)
+    return value.detach(), gradient
+
+
+def run(
+    units: Sequence[NDArray[np.floating]],
+    values: Sequence[NDArray[np.floating]],
+    *,
+    num_transitions: int,
+    num_leapfrog: int = 10,
+    step_size: float = 0.012,
+    seed: int,
+    a0: float,
+    b0: float,
+) -> tuple[float, float, float]:
+    """Seconds, share of accepted transitions and last log density of one chain from a draw of the weights' prior.
+
+    The values are to be standardised per level; tau starts at its prior mean. Ten steps of 0.012 are the paper's. The
+    number of threads is PyTorch's own (torch.set_num_threads): one is right here, since a second gains nothing on nets
+    this small and its waiting costs many times the work as soon as another process wants the core.
+    """
+    data = Data.of(units, values, a0=a0, b0=b0)
+    generator = torch.Generator().manual_seed(seed)
+    vector = torch.randn(num_parameters(data), generator=generator)
+    vector[-len(data.sizes) :] = math.log(a0 / b0)
+
+    started = time.perf_counter()
+    value, gradient = value_and_gradient(vector, data)
+    num_accepted = 0
+    for _ in range(num_transitions):
+        momentum = torch.randn(vector.shape, generator=generator)
+        energy = 0.5 * momentum.dot(momentum) - value
+        new_vector, new_value, new_gradient = vector, value, gradient
+        momentum = momentum + 0.5 * step_size * gradient
+        for step in range(num_leapfrog):
+            new_vector = new_vector + step_size * momentum
+            new_value, new_gradient = value_and_gradient(new_vector, data)
+            # Whole kicks between positions, half a kick at the end.
+            kick = step_size if step < num_leapfrog - 1 else 0.5 * step_size
+            momentum = momentum + kick * new_gradient
+        new_energy = 0.5 * momentum.dot(momentum) - new_value
+        # A divergence gives NaN, and no comparison with NaN holds: the proposal is refused.
+        if torch.rand((), generator=generator).log() < energy - new_energy:
+            vector, value, gradient = new_vector, new_value, new_gradient
+            num_accepted += 1
+    seconds = time.perf_counter() - started
+    return seconds, num_accepted / num_transitions, float(value)

@@ -1,0 +1,336 @@
+"""How well the surrogate predicts: the protocol of the paper's Table 1, with a plain Gaussian process beside it.
+
+    python benchmarks/surrogate_table.py --out docs/surrogate_table.md --json surrogate_table.json
+
+Training points are uniformly random at every level, independent of each other; error and density are those of uniformly
+random test points at the top level, in units of that level's training outputs, standardised.
+"""
+
+import argparse
+import json
+import math
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from tqdm import tqdm
+
+from bmbo.data import Dataset
+from bmbo.inference import MCLMC, PaperHMC
+from bmbo.surrogates.darn import Darn, DarnPosterior, Preset
+from bmbo.synthetic import Synthetic, branin, levy
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+FUNCTIONS: dict[str, Callable[[], Synthetic]] = {"levy": levy, "branin": branin}
+
+SIZES = {"levy": (130, 65), "branin": (320, 130, 65)}
+"""Training points of each level, lowest first: the paper's."""
+
+PAPER = {"levy": ("0.348 ± 0.021", "1.072 ± 0.016"), "branin": ("0.158 ± 0.016", "0.965 ± 0.005")}
+"""nRMSE and MNLL of BMBO-DARN in the paper's Table 1."""
+
+FROZEN = 0.01
+"""A chain that accepts less has not sampled: of the paper's 2,000 transitions after burn-in fewer than 20 moved it."""
+
+SMALLEST_NOISE = 1e-8
+"""Least noise variance of the Gaussian process: the functions have none, and double precision cannot do without."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Training observations of each level, lowest first, larger is better; and the truth at top-level test points."""
+
+    units: list[Floats]
+    values: list[Floats]
+    test_unit: Floats
+    test_value: Floats
+
+    def standardised(self, value: Floats) -> Floats:
+        """Values of the top level in units of its training set."""
+        return (value - float(np.mean(self.values[-1]))) / float(np.std(self.values[-1]))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A mixture of Gaussians at each of q points: s means a point, and variances that broadcast against them."""
+
+    outputs: Floats
+    variance: Floats
+
+    def nrmse(self, value: Floats) -> float:
+        """Error of the mean over draws."""
+        return float(np.sqrt(np.mean((np.mean(self.outputs, axis=0) - value) ** 2)))
+
+    def mnll(self, value: Floats) -> float:
+        """Minus the mean log density."""
+        each = -0.5 * ((value - self.outputs) ** 2 / self.variance + np.log(2 * math.pi * self.variance))
+        mixture: Any = logsumexp(each, axis=0)  # its type allows for signs, which were not asked for
+        return math.log(len(self.outputs)) - float(np.mean(mixture))
+
+
+@dataclass(frozen=True)
+class Score:
+    """One fit: what it cost, what it predicts, and how its chains went; NaN where a quantity means nothing."""
+
+    function: str
+    model: str
+    seed: int
+    nrmse: float
+    mnll: float
+    seconds: float
+    acceptance: float = math.nan
+    divergences: float = math.nan
+    rhat: float = math.nan
+    ess: float = math.nan
+
+
+def evaluate(function: Synthetic, unit: Floats, level: int) -> Floats:
+    """Values at points of the unit cube, larger is better."""
+    space = function.problem.space
+    points = np.array([[config[name] for name in space.names] for config in map(space.decode, unit)])
+    return function.problem.sign * function.values(points.reshape(-1, len(space.names)), level)
+
+
+def draw_observations(
+    generator: np.random.Generator, function: Synthetic, sizes: Sequence[int]
+) -> tuple[list[Floats], list[Floats]]:
+    """Uniformly random points of each level, and their values."""
+    units = [generator.random((size, function.problem.space.dim)) for size in sizes]
+    return units, [evaluate(function, unit, level) for level, unit in enumerate(units)]
+
+
+def draw_sample(function: Synthetic, sizes: Sequence[int], num_test: int, seed: int) -> Sample:
+    """The training and test points of one seed."""
+    generator = np.random.default_rng(seed)
+    units, values = draw_observations(generator, function, sizes)
+    test_unit = generator.random((num_test, function.problem.space.dim))
+    return Sample(units, values, test_unit, evaluate(function, test_unit, len(sizes) - 1))
+
+
+def timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:
+    """What a function gives, and the seconds until it is there."""
+    started = time.perf_counter()
+    result = jax.block_until_ready(function(*arguments))
+    return result, time.perf_counter() - started
+
+
+@jax.jit
+def _top_level(posterior: DarnPosterior, unit: jax.Array) -> jax.Array:
+    return posterior.draw(unit)[..., -1]
+
+
+def predict(posterior: DarnPosterior, unit: Floats) -> Prediction:
+    """Every draw at the top level of some points."""
+    outputs = _top_level(posterior, jax.numpy.asarray(unit, np.float32))
+    precision = np.asarray(posterior.precision, np.float64)[:, -1:]
+    return Prediction(np.asarray(outputs, np.float64), 1.0 / precision)
+
+
+def fit_and_predict(surrogate: Darn, sample: Sample, seed: int) -> tuple[Prediction, dict[str, float]]:
+    """A first fit to a sample, its predictions at the test points, and what there is to say about it."""
+    data = Dataset.of_arrays(sample.units, sample.values)
+    (posterior, _, info), seconds = timed(surrogate.fit, jax.random.key(seed), data)
+    about = {
+        "seconds": seconds,
+        # To NumPy first: a fit may be in double precision where JAX's default is single.
+        "acceptance": float(np.mean(np.asarray(info.acceptance))),
+        "divergences": float(np.sum(np.asarray(info.divergences))),
+        "rhat": float(info.rhat),
+        "ess": float(info.ess),
+    }
+    return predict(posterior, sample.test_unit), about
+
+
+def quick(surrogate: Darn) -> Darn:
+    """The same with a budget too small to mean anything, to see that a script runs."""
+    inference = surrogate.inference
+    if isinstance(inference, MCLMC):
+        inference = replace(inference, num_search_steps=20, num_warmup=20, num_warmup_warm=10, thinning=1)
+    elif isinstance(inference, PaperHMC):
+        inference = replace(inference, num_burnin=50, num_draws=20, thinning=1)
+    return replace(surrogate, inference=inference)
+
+
+def _loss(end: Any) -> float:
+    return float(end.fun)
+
+
+def gaussian_process(unit: Floats, value: Floats, test: Floats, seed: int) -> Prediction:
+    """A zero-mean Gaussian process with one length a coordinate and learned noise, at the best of five local maxima."""
+    num, dim = unit.shape
+
+    def kernel(theta: Floats, one: Floats, other: Floats) -> tuple[Floats, Floats]:
+        distance = (one[:, None] - other[None]) ** 2 / np.exp(2 * theta[:dim])
+        return np.exp(theta[dim] - 0.5 * np.sum(distance, axis=2)), distance
+
+    def factor(theta: Floats, covariance: Floats) -> Any:
+        # The amplitude's share keeps the factorisation within double precision.
+        return cho_factor(covariance + (np.exp(theta[-1]) + 1e-10 * np.exp(theta[dim])) * np.eye(num), lower=True)
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        covariance, distance = kernel(theta, unit, unit)
+        solver = factor(theta, covariance)
+        weights = cho_solve(solver, value)
+        slope = cho_solve(solver, np.eye(num)) - np.outer(weights, weights)
+        parts = [covariance * distance[..., i] for i in range(dim)] + [covariance, np.exp(theta[-1]) * np.eye(num)]
+        minus_log = 0.5 * value @ weights + float(np.sum(np.log(np.diag(solver[0]))))
+        return minus_log, 0.5 * np.array([np.sum(slope * part) for part in parts])
+
+    bounds = [(math.log(1e-2), math.log(1e2))] * dim + [(math.log(1e-2), math.log(1e4)), (math.log(SMALLEST_NOISE), 0)]
+    generator = np.random.default_rng(seed)
+    starts = [generator.normal([math.log(0.3)] * dim + [0.0, math.log(1e-3)], 1.0) for _ in range(5)]
+    found: Any = min((minimize(loss, s, jac=True, bounds=bounds) for s in starts), key=_loss)
+    solver, (cross, _) = factor(found.x, kernel(found.x, unit, unit)[0]), kernel(found.x, test, unit)
+    explained = np.sum(cross * cho_solve(solver, cross.T).T, axis=1)
+    variance = np.maximum(np.exp(found.x[dim]) - explained, 0.0) + np.exp(found.x[-1])
+    return Prediction((cross @ cho_solve(solver, value))[None], variance[None])
+
+
+def score_surrogate(name: str, preset: str, surrogate: Darn, num_test: int, seed: int) -> Score:
+    """One row of the record."""
+    sample = draw_sample(FUNCTIONS[name](), SIZES[name], num_test, seed)
+    prediction, about = fit_and_predict(surrogate, sample, seed)
+    truth = sample.standardised(sample.test_value)
+    return Score(name, preset, seed, prediction.nrmse(truth), prediction.mnll(truth), **about)
+
+
+def score_gaussian_process(name: str, num_test: int, seed: int) -> Score:
+    """The reference: what the top level's points tell by themselves."""
+    sample = draw_sample(FUNCTIONS[name](), SIZES[name], num_test, seed)
+    value = sample.standardised(sample.values[-1])
+    prediction, seconds = timed(gaussian_process, sample.units[-1], value, sample.test_unit, seed)
+    truth = sample.standardised(sample.test_value)
+    return Score(name, "GP, top level alone", seed, prediction.nrmse(truth), prediction.mnll(truth), seconds)
+
+
+def spread(numbers: Sequence[float], digits: int = 3) -> str:
+    """Mean and standard deviation; a dash where there is nothing to tell."""
+    if not np.all(np.isfinite(numbers)):
+        return "-" if np.any(np.isnan(numbers)) else "∞"
+    deviation = f" ± {np.std(numbers, ddof=1):.{digits}f}" if len(numbers) > 1 else ""
+    return f"{np.mean(numbers):.{digits}f}{deviation}"
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows))
+
+
+def table(scores: Sequence[Score]) -> str:
+    """Means over seeds, beside the paper's; the first fit of a shape, which compiles, apart from the later ones."""
+    rows: list[list[str]] = []
+    for name in dict.fromkeys(score.function for score in scores):
+        rows.append([name, "paper, BMBO-DARN", *PAPER[name], *["-"] * 6])
+        for model in dict.fromkeys(score.model for score in scores):
+            group = [score for score in scores if (score.function, score.model) == (name, model)]
+            later = [score.seconds for score in group[1:]]
+            rows.append(
+                [
+                    name,
+                    model,
+                    spread([score.nrmse for score in group], 4),
+                    spread([score.mnll for score in group]),
+                    f"{group[0].seconds:.2f}",
+                    f"{np.median(later):.2f}" if later else "-",
+                    spread([score.acceptance for score in group]),
+                    spread([score.divergences for score in group], 1),
+                    spread([score.rhat for score in group], 2),
+                    spread([score.ess for score in group], 0),
+                ]
+            )
+    header = ["function", "model", "nRMSE", "MNLL", "first fit, s", "later fits, s", "acceptance"]
+    return markdown([*header, "divergences", "worst R-hat", "worst ESS"], rows)
+
+
+def frozen_chains(scores: Sequence[Score]) -> list[str]:
+    """A sentence for every function on which a preset's chains did not accept."""
+    sentences: list[str] = []
+    for name, model in dict.fromkeys((score.function, score.model) for score in scores):
+        group = [score for score in scores if (score.function, score.model) == (name, model)]
+        frozen = [score for score in group if score.acceptance < FROZEN]
+        if frozen:
+            sentences.append(
+                f"On {name} the chain of preset {model!r} did not accept: acceptance below {FROZEN} for"
+                f" {len(frozen)} of {len(group)} seeds. Its draws are (nearly) one point, no sample of the posterior."
+            )
+    return sentences
+
+
+def heading(script: str, packages: Sequence[str] = ("bmbo", "jax", "jaxlib", "blackjax", "numpy", "scipy")) -> str:
+    """The command that was given, less where its results go, and what it ran with."""
+    kept: list[str] = []
+    arguments = iter(sys.argv[1:])
+    for argument in arguments:
+        if argument in ("--json", "--out", "--out-svg", "--out-html"):
+            next(arguments, None)
+        else:
+            kept.append(argument)
+    device = jax.devices()[0]
+    versions = ", ".join(f"{package} {version(package)}" for package in packages)
+    note = "\n\n**A quick run, to see that the script works: its figures mean nothing.**" if "--quick" in kept else ""
+    command = " ".join(["python", f"benchmarks/{script}", shlex.join(kept)]).strip()
+    where = f"on {device.platform} ({device.device_kind})"
+    return f"`{command}`\n\nPython {platform.python_version()}, {versions}; {where}.{note}"
+
+
+def finite(value: Any) -> Any:
+    """The same with None for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write(path: Path | None, text: str) -> None:
+    """Writes a file, if one was asked for."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
+    parser.add_argument("--presets", nargs="*", choices=get_args(Preset), default=list(get_args(Preset)))
+    parser.add_argument("--seeds", type=int, default=5, help="how many, from 0 on")
+    parser.add_argument("--num-test", type=int, default=100, help="test points a seed")
+    parser.add_argument("--quick", action="store_true", help="a budget too small to mean anything: does it run?")
+    parser.add_argument("--out", type=Path, help="Markdown file for the table")
+    parser.add_argument("--json", type=Path, help="JSON file for every fit")
+    arguments = parser.parse_args()
+    presets = {name: Darn.preset(name) for name in arguments.presets}
+    surrogates = {name: quick(surrogate) if arguments.quick else surrogate for name, surrogate in presets.items()}
+    scores: list[Score] = []
+    with tqdm(total=len(arguments.functions) * (len(surrogates) + 1) * arguments.seeds, unit="fit") as bar:
+        for name in arguments.functions:
+            for seed in range(arguments.seeds):
+                bar.set_postfix_str(f"{name}, seed {seed}")
+                for preset, surrogate in surrogates.items():
+                    scores.append(score_surrogate(name, preset, surrogate, arguments.num_test, seed))
+                    bar.update()
+                scores.append(score_gaussian_process(name, arguments.num_test, seed))
+                bar.update()
+    parts = [heading("surrogate_table.py"), table(scores), *frozen_chains(scores)]
+    text = "\n\n".join(parts)
+    print(text)
+    write(arguments.out, text)
+    write(arguments.json, json.dumps(finite([asdict(score) for score in scores]), indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Batch multi-fidelity Bayesian optimisation with deep auto-regressive networks."""
+
+from bmbo.methods import bmbo_darn, random_search
+from bmbo.problem import Fidelity, Ladder, Problem
+from bmbo.space import Categorical, Float, Int, Space
+from bmbo.study import Study, StudyRecommendation, StudyTrial, create_study
+from bmbo.trial import History, Outcome, Query, Trial
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Categorical",
+    "Fidelity",
+    "Float",
+    "History",
+    "Int",
+    "Ladder",
+    "Outcome",
+    "Problem",
+    "Query",
+    "Space",
+    "Study",
+    "StudyRecommendation",
+    "StudyTrial",
+    "Trial",
+    "bmbo_darn",
+    "create_study",
+    "random_search",
+]

@@ -1,0 +1,182 @@
+"""Microcanonical Langevin Monte Carlo (Robnik et al. 2023): momentum on a sphere, noise in its direction."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import blackjax
+import jax
+import jax.numpy as jnp
+from blackjax.mcmc.integrators import IntegratorState
+from blackjax.util import generate_unit_vector
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from bmbo.inference.chains import AdaptiveChains, ChainState, Moments, Transition, collect, where
+from bmbo.inference.diagnostics import mixing
+from bmbo.inference.ensemble import Optimum, search
+from bmbo.inference.target import Info, Result, Target, as_start
+
+MEMORY = 150
+"""Steps that the estimate of the step size looks back over, as in BlackJAX."""
+
+TRUST = 1.5
+"""Width, in log step size, of what a step tells about the best step size, as in BlackJAX."""
+
+
+class _States(NamedTuple):
+    """BlackJAX's IntegratorState by other types."""
+
+    position: Float[Array, "*c p"]
+    momentum: Float[Array, "*c p"]
+    logdensity: Float[Array, "*c"]
+    logdensity_grad: Float[Array, "*c p"]
+
+
+class _Progress(NamedTuple):
+    states: _States
+    step_size: Float[Array, " c"]
+    largest: Float[Array, " c"]
+    weight: Float[Array, " c"]
+    average: Float[Array, " c"]
+    moments: Moments
+    length: Float[Array, " c"]
+    divergences: Float[Array, " c"]
+
+
+@dataclass(frozen=True)
+class MCLMC:
+    """Several unadjusted chains from maxima of the density; the draws are biased, the less the smaller energy_variance.
+
+    Args:
+        num_chains: chains side by side.
+        num_warmup: steps before the first draw of a first fit; a step is two gradients.
+        num_warmup_warm: steps before the first draw when the start comes from an earlier fit.
+        num_draws_per_chain: draws kept of each chain.
+        thinning: steps from one kept draw to the next.
+        energy_variance: of one step's energy error, per parameter; the step size is tuned to it.
+        initial_step_size: where tuning begins, as a move of each parameter.
+        num_search_steps: of Adam, for a first fit.
+        learning_rate: of Adam, at its start.
+    """
+
+    num_chains: int = 16
+    num_warmup: int = 1000
+    num_warmup_warm: int = 300
+    num_draws_per_chain: int = 20
+    thinning: int = 25
+    energy_variance: float = 5e-4
+    initial_step_size: float = 0.01
+    num_search_steps: int = 2000
+    learning_rate: float = 0.01
+
+    def run(self, key: PRNGKeyArray, target: Target, start: Float[Array, "c p"], warm: Bool[Array, ""]) -> Result:
+        """A step to where the energy is not finite is taken back and counted, its momentum drawn anew."""
+        num_steps = jnp.where(warm, 1, max(self.num_search_steps, 1))
+        num_warmup = jnp.where(warm, self.num_warmup_warm, self.num_warmup)
+        found = search(target, as_start(start), num_steps, self.learning_rate)
+        key_momentum, key_steps = jax.random.split(key)
+        kernel = blackjax.mclmc.build_kernel()
+
+        def move(key: PRNGKeyArray, state: _States, length: Array, step_size: Array) -> tuple[_States, Array, Array]:
+            old = IntegratorState._make(state)
+            moved, info = kernel(key, old, target.logdensity, jnp.ones_like(state.position), length, step_size)
+            return _States(*moved), info.energy_change, info.nonans
+
+        def advance(index: Int[Array, ""], warming: Bool[Array, ""], old: _Progress) -> tuple[_Progress, Array]:
+            keys = jax.random.split(jax.random.fold_in(key_steps, index), self.num_chains)
+            states, energy_change, finite = jax.vmap(move)(keys, old.states, old.length, old.step_size)
+            divergences = old.divergences + jnp.where(warming, 0.0, ~finite)
+            new = self._tune_step(old._replace(states=states, divergences=divergences), warming, energy_change, finite)
+            return self._tune_length(new, index, num_warmup), states.position
+
+        end, draws = collect(
+            advance,
+            self._begin(key_momentum, found),
+            found.position,
+            num_warmup=num_warmup,
+            num_draws=self.num_draws_per_chain,
+            thinning=self.thinning,
+        )
+        worst_rhat, worst_ess = mixing(target, draws)
+        unknown = jnp.full_like(end.divergences, jnp.nan)
+        info = Info(unknown, end.divergences, end.step_size, worst_rhat, worst_ess)
+        return Result(draws.reshape(-1, draws.shape[-1]), end.states.position, info)
+
+    def _begin(self, key: PRNGKeyArray, found: Optimum) -> _Progress:
+        """Chains at rest where the search ended."""
+        position = found.position
+        num_chains, num_parameters = position.shape
+        momentum = jax.vmap(generate_unit_vector)(jax.random.split(key, num_chains), position)
+        zeros = jnp.zeros_like(position[:, 0])
+        # The momentum has norm one: a move of each parameter by e is a step of e times the root of their number.
+        scale = jnp.sqrt(jnp.asarray(num_parameters, position.dtype))
+        return _Progress(
+            states=_States(position, momentum, found.logdensity, found.gradient),
+            step_size=zeros + self.initial_step_size * scale,
+            largest=zeros + jnp.inf,
+            weight=zeros,
+            average=zeros,
+            moments=Moments.none(position),
+            length=zeros + scale,
+            divergences=zeros,
+        )
+
+    def _tune_step(
+        self,
+        progress: _Progress,
+        warming: Bool[Array, ""],
+        energy_change: Float[Array, " c"],
+        finite: Bool[Array, " c"],
+    ) -> _Progress:
+        """While warming, the step at which a step's energy error has the wanted variance, which goes as its 6th power.
+
+        Follows blackjax.adaptation.mclmc_adaptation, whose phases have lengths fixed when it is traced.
+        """
+        num_parameters = progress.states.position.shape[1]
+        # The offset keeps the logarithm finite for a step without error.
+        ratio = energy_change**2 / (num_parameters * self.energy_variance) + 1e-8
+        weight = jnp.where(finite, jnp.exp(-0.5 * (jnp.log(ratio) / (6.0 * TRUST)) ** 2), 0.0)
+        memory = (MEMORY - 1.0) / (MEMORY + 1.0)
+        average = memory * progress.average + weight * ratio / progress.step_size**6
+        total = memory * progress.weight + weight
+        # After a step that went astray, no step as long as that.
+        largest = jnp.where(finite, progress.largest, 0.8 * progress.step_size)
+        wanted = jnp.where(total > 0, (average / total) ** (-1 / 6), progress.step_size)
+        tuned = progress._replace(
+            step_size=jnp.minimum(wanted, largest), largest=largest, weight=total, average=average
+        )
+        return where(warming, tuned, progress)
+
+    def _tune_length(self, progress: _Progress, index: Int[Array, ""], num_warmup: Int[Array, ""]) -> _Progress:
+        """At the end of the warm-up, momentum is set to last for the posterior's width, seen in the second half."""
+        seen = (index >= num_warmup // 2) & (index < num_warmup)
+        moments = progress.moments.seen(progress.states.position, seen)
+        width = jnp.sqrt(jnp.sum(moments.variance))
+        # Momentum that lasted for less than a few steps would make a random walk.
+        length = jnp.maximum(width, 5 * progress.step_size)
+        now = (index == num_warmup - 1) & jnp.isfinite(width)
+        return progress._replace(moments=moments, length=jnp.where(now, length, progress.length))
+
+
+@dataclass(frozen=True)
+class AdjustedMCLMC(AdaptiveChains):
+    """The microcanonical dynamics with a Metropolis step, hence without bias.
+
+    Args:
+        num_leapfrog: integration steps of a transition, two gradients each; momentum is renewed between transitions.
+    """
+
+    initial_step_size: float = 0.3
+    target_acceptance: float = 0.9
+    num_leapfrog: int = 10
+
+    def transition(self, target: Target) -> Transition:
+        """The end of a trajectory, accepted or not."""
+        kernel = blackjax.adjusted_mclmc.build_kernel()
+
+        def move(
+            key: PRNGKeyArray, state: ChainState, step_size: Array, inverse_mass: Array
+        ) -> tuple[ChainState, Array, Array]:
+            moved, info = kernel(key, state, target.logdensity, step_size, (self.num_leapfrog,), inverse_mass)
+            return ChainState(*moved), info.acceptance_rate, info.is_divergent
+
+        return move

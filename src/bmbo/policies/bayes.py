@@ -1,0 +1,140 @@
+"""Algorithm 1: random queries first, then a surrogate learnt from all that is known and a batch chosen from it."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from bmbo import runtime
+from bmbo.acquisition.recommend import Recommendation, recommend
+from bmbo.data import Dataset
+from bmbo.inference import Info, complaints
+from bmbo.policies.random import random_queries
+from bmbo.protocols import Posterior, Select, Surrogate
+from bmbo.trial import History, Query
+
+logger = logging.getLogger("bmbo")
+
+Seen = tuple[tuple[int, float | None], ...]
+"""Trials that a fit has seen, with their values, in the order in which they arrived."""
+
+
+@dataclass(frozen=True)
+class Carry:
+    """What the last suggestion leaves for the next: the chains of the anchor, and the posterior of the newest data."""
+
+    anchored: Seen
+    chains: Any
+    seen: Seen
+    posterior: Posterior
+    info: Info
+
+
+@dataclass(frozen=True)
+class Bayes:
+    """Bayesian optimisation with any surrogate and any way to select.
+
+    Chains are warm-started, and still the suggestion is a function of (key, history) alone: a fit starts from the fit to
+    the first outcomes up to an anchor, and anchors are fixed numbers of outcomes. Whoever lacks the anchor's chains (a
+    process that resumes) finds them again by one more fit.
+
+    Args:
+        surrogate: what learns.
+        select: what chooses.
+        num_startup: random queries at each level before the surrogate takes over.
+        anchor_growth: anchors are this factor apart; None fits anew each time.
+        device: where to compute.
+    """
+
+    surrogate: Surrogate
+    select: Select
+    num_startup: int = 5
+    anchor_growth: float | None = 1.5
+    device: runtime.Device = "auto"
+
+    def __post_init__(self) -> None:
+        if self.num_startup < 1:
+            raise ValueError(f"num_startup must be at least 1, got {self.num_startup}")
+        if self.anchor_growth is not None and not self.anchor_growth > 1:
+            raise ValueError(f"anchor_growth must be above 1, got {self.anchor_growth}")
+
+    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+        """See `Policy`."""
+        key_startup, key_fit, key_select = jax.random.split(key, 3)
+        first = len(history.trials)
+        levels = self._levels_to_start(history)[:num]
+        if levels:
+            return random_queries(key_startup, history.problem, first, levels), carry
+        if not history.done:
+            if history.pending:
+                return [], carry
+            return random_queries(key_startup, history.problem, first, [0] * num), carry
+        carry = self.learn(key_fit, history, carry)
+        if not _finite(carry.posterior):
+            logger.warning("the fit to %d outcomes is not finite: %d random queries instead", len(carry.seen), num)
+            levels = [(first + place) % history.problem.ladder.num_levels for place in range(num)]
+            return random_queries(key_startup, history.problem, first, levels), carry
+        pending = [trial.query for trial in history.pending]
+        with runtime.computing_on(self.device, len(carry.seen)):
+            key_batch = jax.random.fold_in(key_select, first)
+            return self.select(key_batch, carry.posterior, history.problem, pending, num), carry
+
+    def learn(self, key: PRNGKeyArray, history: History, carry: Any = None) -> Carry:
+        """Fits all outcomes, from the chains of their anchor."""
+        told = history.told
+        seen = tuple((trial.number, trial.value) for trial in told)
+        known = carry if isinstance(carry, Carry) else None
+        if known is not None and known.seen == seen:
+            return known
+        runtime.enable_cache()
+        anchor = self._anchor(len(told))
+        with runtime.computing_on(self.device, len(told)):
+            if known is not None and known.anchored == seen[:anchor]:
+                chains = known.chains
+            else:
+                data = Dataset.of_trials(history, told[:anchor])
+                posterior, chains, info = self.surrogate.fit(jax.random.fold_in(key, anchor), data)
+                if anchor == len(told):
+                    return _reported(Carry(seen, chains, seen, posterior, info))
+            data = Dataset.of_trials(history, told)
+            posterior, _, info = self.surrogate.fit(jax.random.fold_in(key, len(told)), data, chains)
+        return _reported(Carry(seen[:anchor], chains, seen, posterior, info))
+
+    def recommendation(self, key: PRNGKeyArray, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
+        """Where the surrogate expects the best value at the top fidelity, and that value with its uncertainty."""
+        _, key_fit, _ = jax.random.split(key, 3)
+        carry = self.learn(key_fit, history, carry)
+        top = history.problem.ladder.top
+        known = [trial.query.unit for trial in history.done if trial.query.level == top]
+        with runtime.computing_on(self.device, len(carry.seen)):
+            data = Dataset.of(history)
+            return recommend(key, carry.posterior, history.problem, data, known), carry
+
+    def _levels_to_start(self, history: History) -> list[int]:
+        """Levels of the random queries still to come, the cheapest first."""
+        asked = [trial.query.level for trial in history.trials]
+        num_levels = history.problem.ladder.num_levels
+        return [level for level in range(num_levels) for _ in range(self.num_startup - asked.count(level))]
+
+    def _anchor(self, num_told: int) -> int:
+        """The largest anchor that so many outcomes reach; all of them while they are few."""
+        anchor = 8.0  # fits to fewer are as fast from scratch
+        if self.anchor_growth is None or num_told < anchor:
+            return num_told
+        while int(anchor * self.anchor_growth) <= num_told:
+            anchor *= self.anchor_growth
+        return int(anchor)
+
+
+def _finite(posterior: Posterior) -> bool:
+    """Whether every number that a posterior is made of is one."""
+    return all(bool(np.all(np.isfinite(np.asarray(leaf)))) for leaf in jax.tree.leaves(posterior))
+
+
+def _reported(carry: Carry) -> Carry:
+    for complaint in complaints(carry.info):
+        logger.warning("fit to %d outcomes: %s", len(carry.seen), complaint)
+    return carry

@@ -1,0 +1,1 @@
+"""Surrogates: what learns a posterior over functions from data."""
