@@ -50,15 +50,18 @@ class Measured:
 
 def random_posterior(key: jax.Array, num_draws: int, dim: int, num_levels: int) -> DarnPosterior:
     """Chains of the default preset's networks, drawn from their prior."""
-    stack = Darn.preset("default").model.stack
+    model = Darn.preset("default").model
+    # Last layers differ in length where the networks' inputs do.
+    shapes = [last.shape for last in model.start(key, dim, num_levels).last]
 
     def draw(key: jax.Array) -> tuple[Weights, ...]:
         key_hidden, key_last = jax.random.split(key)
-        last = jax.random.normal(key_last, (num_levels, stack.network.num_features))
-        return tuple(map(Weights, stack.draw(key_hidden, dim, num_levels), last))
+        keys = jax.random.split(key_last, num_levels)
+        last = [jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True)]
+        return tuple(map(Weights, model.stack.draw(key_hidden, dim, num_levels), last))
 
     levels = jax.vmap(draw)(jax.random.split(key, num_draws))
-    return DarnPosterior(levels, jnp.full((num_draws, num_levels), PRECISION), stack)
+    return DarnPosterior(levels, jnp.full((num_draws, num_levels), PRECISION), model.stack)
 
 
 def problem(dim: int, num_levels: int) -> Problem:

@@ -292,7 +292,8 @@ def _describe_hmc(record: dict[str, Any], num: int) -> str:
     eager = float(np.median(record["eager"]))
     scaled = "" if record["eager_transitions"] == transitions else f", scaled from {record['eager_transitions']:,}"
     return (
-        f"**{eager / ours:.1f} times faster than eager PyTorch**: {what}: {mine}, eager {eager:.1f} s on one thread{scaled}."
+        f"**{eager / ours:.1f} times faster than eager PyTorch**: {what}: {mine},"
+        f" eager {eager:.1f} s on one thread{scaled}."
         f" {accepted}, eager {np.mean(record['eager_acceptance']):.3f}."
         f" The two log densities agree to {record['disagreement']:.0e}."
     )

@@ -34,14 +34,14 @@ def observed(data, level):
     return np.asarray(data.unit[rows])[mask, 0] * 64, values[mask]
 
 
-@pytest.mark.parametrize(("count", "size"), [(0, 16), (1, 16), (16, 16), (17, 32), (32, 32), (33, 64), (1000, 1024)])
+@pytest.mark.parametrize(("count", "size"), [(0, 32), (1, 32), (32, 32), (33, 64), (64, 64), (65, 128), (1000, 1024)])
 def test_blocks_are_powers_of_two_from_the_smallest_on(count, size):
-    assert SMALLEST_BLOCK == 16
+    assert SMALLEST_BLOCK == 32
     assert block_size(count) == size
 
 
 def test_a_run_of_a_thousand_observations_meets_few_shapes():
-    assert len({block_size(count) for count in range(1001)}) == 7
+    assert len({block_size(count) for count in range(1001)}) == 6
 
 
 @settings(max_examples=50)

@@ -1,13 +1,14 @@
 """The networks and their chain, equation (3)."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bmbo.nets import ACTIVATIONS, Network, Stack, Weights, cosine
+from bmbo.nets import ACTIVATIONS, Hidden, Network, Stack, Weights, cosine
 
 NUMPY_ACTIVATIONS = {
     "tanh": np.tanh,
@@ -16,32 +17,55 @@ NUMPY_ACTIVATIONS = {
 }
 
 
-def numpy_features(network, hidden, inputs):
+def numpy_features(network, hidden, inputs, dim):
     """The features written out anew, in double precision."""
-    values = np.asarray(inputs, np.float64)
-    if network.scaling == "learned":
-        values = values * np.exp(np.asarray(hidden.log_relevance, np.float64))
+    inputs = values = np.asarray(inputs, np.float64)
+    learned, half = network.scaling == "learned", network.width // 2
+    of_units = np.repeat([0, 1], [half, network.width - half])
+    relevance = np.exp(np.asarray(hidden.log_relevance, np.float64)) if learned else None
     for layer in range(network.depth):
         weight, bias = (np.asarray(leaf[layer], np.float64) for leaf in (hidden.weights, hidden.biases))
-        if network.scaling == "learned":
+        if learned:
             of_weight, of_bias = np.exp(np.asarray(hidden.log_scales[layer], np.float64))
             weight, bias = weight * of_weight / np.sqrt(weight.shape[0]), bias * of_bias
+        if learned and layer == 0:
+            weight = weight * relevance[of_units].T
+            weight[dim:, :half] = 0.0
         values = NUMPY_ACTIVATIONS[network.activation](values @ weight + bias)
-    if network.scaling == "learned":
-        values = values * np.exp(float(hidden.log_amplitude)) / np.sqrt(network.width)
-    return np.concatenate([values, np.ones((len(values), 1))], axis=1)
+    one = np.ones((len(values), 1))
+    if not learned:
+        return np.concatenate([values, one], axis=1)
+    values = values * np.exp(np.asarray(hidden.log_amplitude, np.float64))[of_units] / np.sqrt(network.width)
+    return np.concatenate([values, inputs[:, :dim], inputs[:, dim:] * relevance[1, dim:], one], axis=1)
 
 
 def random_levels(stack, dim, num_levels, seed=0):
     """Gentle networks: a third of a prior draw, so that a chain of them stays of order one."""
-    key_hidden, key_last = jax.random.split(jax.random.key(seed))
-    hidden = jax.tree.map(lambda leaf: leaf / 3, stack.draw(key_hidden, dim, num_levels))
-    last = jax.random.normal(key_last, (num_levels, stack.network.num_features)) / 3
-    return tuple(Weights(hidden[m], last[m]) for m in range(num_levels))
+    # From numpy: jax.random compiles for every shape.
+    rng, network = np.random.default_rng(seed), stack.network
+    learned = network.scaling == "learned"
+
+    def normal(*shape):
+        return jnp.asarray(rng.normal(size=shape) / 3, jnp.float32)
+
+    def hidden(num_inputs):
+        sizes = (num_inputs, *[network.width] * network.depth)
+        return Hidden(
+            weights=tuple(normal(*shape) for shape in pairwise(sizes)),
+            biases=tuple(normal(size) for size in sizes[1:]),
+            log_scales=normal(network.depth, 2) if learned else None,
+            log_relevance=normal(2, num_inputs) if learned else None,
+            log_amplitude=normal(2) if learned else None,
+        )
+
+    return tuple(
+        Weights(hidden(stack.num_inputs(dim, level)), normal(stack.num_features(dim, level)))
+        for level in range(num_levels)
+    )
 
 
 def points(num, dim, seed=1):
-    return jax.random.uniform(jax.random.key(seed), (num, dim))
+    return jnp.asarray(np.random.default_rng(seed).uniform(size=(num, dim)), jnp.float32)
 
 
 @pytest.mark.parametrize("scaling", ["unit", "learned"])
@@ -55,7 +79,7 @@ def test_every_level_is_fed_the_input_and_all_lower_outputs(depth, activation, s
     lower = []
     for weights in levels:
         inputs = np.column_stack([centred, *lower])
-        lower.append(numpy_features(network, weights.hidden, inputs) @ np.asarray(weights.last, np.float64))
+        lower.append(numpy_features(network, weights.hidden, inputs, 2) @ np.asarray(weights.last, np.float64))
 
     np.testing.assert_allclose(stack.outputs(levels, unit), np.column_stack(lower), rtol=1e-4, atol=1e-5)
 
@@ -67,7 +91,7 @@ def test_with_links_to_the_previous_level_only_its_output_is_fed():
     outputs = np.asarray(stack.outputs(levels, unit), np.float64)
     centred = (np.asarray(unit, np.float64) - 0.5) * np.sqrt(12)
 
-    features = numpy_features(network, levels[2].hidden, np.column_stack([centred, outputs[:, 1]]))
+    features = numpy_features(network, levels[2].hidden, np.column_stack([centred, outputs[:, 1]]), 2)
 
     np.testing.assert_allclose(outputs[:, 2], features @ np.asarray(levels[2].last, np.float64), atol=1e-5)
 
@@ -152,8 +176,8 @@ def test_parts_of_a_prior_draw_are_not_copies_of_each_other():
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
 def test_features_end_in_a_one_and_are_finite(activation, scaling):
     network = Network(width=6, depth=2, activation=activation, scaling=scaling)
-    features = network.features(network.draw(jax.random.key(7), 4), points(9, 4))
-    assert features.shape == (9, network.num_features)
+    features = network.features(network.draw(jax.random.key(7), 4), points(9, 4), 3)
+    assert features.shape == (9, network.num_features(4))
     np.testing.assert_array_equal(features[:, -1], 1.0)
     assert np.all(np.isfinite(features))
 
@@ -167,15 +191,70 @@ def test_learned_scaling_keeps_outputs_of_order_one_whatever_the_width():
         def output(key):
             key_hidden, key_last = jax.random.split(key)
             hidden = stack.draw(key_hidden, 3, 1)[0]
-            last = jax.random.normal(key_last, (width + 1,)).at[-1].set(0.0)
-            features = stack.network.features(hidden, stack.first_inputs(unit)) / jnp.exp(hidden.log_amplitude)
-            return jnp.mean((features @ last) ** 2)
+            units = stack.network.features(hidden, stack.first_inputs(unit), 3)[:, :width]
+            units = units / jnp.repeat(jnp.exp(hidden.log_amplitude), width // 2)[None]
+            return jnp.mean((units @ jax.random.normal(key_last, (width,))) ** 2)
 
         return float(np.mean(jax.jit(jax.vmap(output))(jax.random.split(jax.random.key(8), 500))))
 
     # A sum of `width` terms of mean square one over `width` has mean square one.
     assert spread(4) == pytest.approx(1.0, abs=0.3)
     assert spread(64) == pytest.approx(1.0, abs=0.3)
+
+
+@pytest.mark.parametrize("links", ["all", "previous"])
+def test_half_of_the_first_learned_units_ignore_lower_outputs(links):
+    stack, dim, level = Stack(Network(width=7, depth=1, activation="cosine", scaling="learned"), links), 2, 2
+    num_inputs = stack.num_inputs(dim, level)
+    hidden = stack.network.draw(jax.random.key(9), num_inputs)
+
+    def units(inputs):
+        return stack.network.features(hidden, inputs[None], dim)[0, : stack.network.width]
+
+    slopes = np.abs(jax.jit(jax.jacrev(units))(jax.random.normal(jax.random.key(10), (num_inputs,))))
+    np.testing.assert_array_equal(slopes[:3, dim:], 0.0)
+    assert np.all(slopes[3:, dim:] > 0)
+    assert np.all(slopes[:, :dim] > 0)
+
+
+def test_the_half_that_ignores_lower_outputs_has_a_relevance_of_its_own():
+    network = Network(width=6, depth=1, activation="cosine", scaling="learned")
+    hidden, inputs = network.draw(jax.random.key(11), 3), points(5, 3)
+    before = network.features(hidden, inputs, 2)
+    for half, rows in ((0, slice(0, 3)), (1, slice(3, 6))):
+        moved = replace(hidden, log_relevance=hidden.log_relevance.at[half, :2].add(0.5))
+        changed = np.any(np.asarray(network.features(moved, inputs, 2) != before), axis=0)
+        np.testing.assert_array_equal(np.flatnonzero(changed), np.arange(6)[rows])
+
+
+@pytest.mark.parametrize("links", ["all", "previous"])
+def test_linear_features_let_each_level_equal_the_one_below_exactly(links):
+    stack, dim = Stack(Network(width=6, depth=1, activation="cosine", scaling="learned"), links), 2
+    levels = list(random_levels(stack, dim, 3))
+    for level in (1, 2):
+        # The last of the linear inputs, before the constant, is the output below; its learned factor is set to one.
+        hidden = levels[level].hidden
+        hidden = replace(hidden, log_relevance=hidden.log_relevance.at[1, -1].set(0.0))
+        levels[level] = Weights(hidden, jnp.zeros(stack.num_features(dim, level)).at[-2].set(1.0))
+    outputs = np.asarray(stack.outputs(tuple(levels), points(8, dim)))
+    assert np.ptp(outputs[:, 0]) > 0.1
+    np.testing.assert_array_equal(outputs[:, 1], outputs[:, 0])
+    np.testing.assert_array_equal(outputs[:, 2], outputs[:, 0])
+
+
+def test_linear_features_are_the_cube_as_it_is_and_lower_outputs_by_their_relevance():
+    network, inputs = Network(width=4, depth=2, scaling="learned"), points(5, 4)
+    hidden = network.draw(jax.random.key(12), 4)
+    linear = network.features(hidden, inputs, 3)[:, 4:8]
+    np.testing.assert_array_equal(linear[:, :3], inputs[:, :3])
+    np.testing.assert_allclose(linear[:, 3], inputs[:, 3] * np.exp(hidden.log_relevance[1, 3]), rtol=1e-6)
+
+
+def test_unit_scaling_has_no_linear_features():
+    assert Network(width=5).num_features(3) == 6
+    assert Network(width=5, scaling="learned").num_features(3) == 9
+    stack = Stack(Network(width=5, scaling="learned"))
+    assert [stack.num_features(2, level) for level in range(3)] == [8, 9, 10]
 
 
 def test_the_cube_is_fed_with_mean_zero_and_variance_one():

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bmbo.trial import History, Trial
 
-SMALLEST_BLOCK = 16
-"""Rows of the smallest block: few enough to waste little, enough that a start of ten points a level fits."""
+SMALLEST_BLOCK = 32
+"""Rows of the smallest block: few enough to waste little, enough that most runs keep it at their costly levels."""
 
 
 def block_size(count: int) -> int:

@@ -29,8 +29,10 @@ def main(arguments: list[str] | None = None) -> None:
     study.optimize(objective, total_cost=options.total_cost, batch_size=options.batch_size)
     best, following = study.best_trial, study.recommendation()
     print(f"\nBest configuration at the top fidelity: {_shown(best.params)}")
-    print(f"  value {study.best_value:.5f}; the true optimum is {function.optimum:.5f}, so the regret is "
-          f"{function.regret(study.best_value):.2g}")
+    print(
+        f"  value {study.best_value:.5f}; the true optimum is {function.optimum:.5f}, so the regret is "
+        f"{function.regret(study.best_value):.2g}"
+    )
     print(f"  found for a cost of {study.history.spent:g} in {len(study.trials)} evaluations")
     print(f"Next thing to try: {_shown(following.params)} at {ladder[ladder.top].name}")
     print(f"  the surrogate expects {following.value:.5f} ± {following.std:.2g} there")
@@ -38,7 +40,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _shown(params: object) -> str:
     assert isinstance(params, dict)
-    return ", ".join(f"{name} = {value:.5g}" if isinstance(value, float) else f"{name} = {value}" for name, value in params.items())
+    return ", ".join(
+        f"{name} = {value:.5g}" if isinstance(value, float) else f"{name} = {value}" for name, value in params.items()
+    )
 
 
 if __name__ == "__main__":

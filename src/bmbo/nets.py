@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 import jax
@@ -64,8 +65,8 @@ class Hidden:
     Attributes:
         weights, biases: of each hidden layer.
         log_scales: learned factors of each layer's weights and biases, [layers 2]; None with unit scaling.
-        log_relevance: learned factor of each input; None with unit scaling.
-        log_amplitude: learned factor of all features; None with unit scaling.
+        log_relevance: learned factor of each input for either half of the first layer's units; None with unit scaling.
+        log_amplitude: learned factor of the last hidden layer's units; None with unit scaling.
     """
 
     weights: tuple[Float[Array, "..."], ...]
@@ -108,39 +109,55 @@ class Network:
         if self.scaling not in ("unit", "learned"):
             raise ValueError(f"unknown scaling {self.scaling!r}; choose 'unit' or 'learned'")
 
-    @property
-    def num_features(self) -> int:
+    def num_features(self, num_inputs: int) -> int:
         """Inputs of the last layer, the constant that carries its bias included."""
-        return self.width + 1
+        return self.width + 1 + (num_inputs if self.scaling == "learned" else 0)
 
     def draw(self, key: PRNGKeyArray, num_inputs: int) -> Hidden:
         """Hidden parameters from their standard Gaussian prior."""
         sizes = (num_inputs, *[self.width] * self.depth)
         key_weights, key_biases, key_scales, key_relevance, key_amplitude = jax.random.split(key, 5)
         keys_weights, keys_biases = (jax.random.split(k, self.depth) for k in (key_weights, key_biases))
-        shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+        shapes = list(pairwise(sizes))
         learned = self.scaling == "learned"
         return Hidden(
             weights=tuple(jax.random.normal(k, shape) for k, shape in zip(keys_weights, shapes, strict=True)),
             biases=tuple(jax.random.normal(k, shape[1:]) for k, shape in zip(keys_biases, shapes, strict=True)),
             log_scales=jax.random.normal(key_scales, (self.depth, 2)) if learned else None,
-            log_relevance=jax.random.normal(key_relevance, (num_inputs,)) if learned else None,
-            log_amplitude=jax.random.normal(key_amplitude, ()) if learned else None,
+            log_relevance=jax.random.normal(key_relevance, (2, num_inputs)) if learned else None,
+            log_amplitude=jax.random.normal(key_amplitude, (2,)) if learned else None,
         )
 
-    def features(self, hidden: Hidden, inputs: Float[Array, "q i"]) -> Float[Array, "q k"]:
-        """What the last layer is linear in; a one stands at the end."""
+    def features(self, hidden: Hidden, inputs: Float[Array, "q i"], dim: int) -> Float[Array, "q k"]:
+        """What the last layer is linear in; a one stands at the end. The first `dim` inputs are the cube's."""
         activation = ACTIVATIONS[self.activation]
-        values = inputs if hidden.log_relevance is None else inputs * jnp.exp(hidden.log_relevance)[None]
-        for layer, (weight, bias) in enumerate(zip(hidden.weights, hidden.biases, strict=True)):
-            if hidden.log_scales is not None:
-                scales = jnp.exp(hidden.log_scales[layer])
-                weight = weight * (scales[0] / np.sqrt(weight.shape[0]).item())  # noqa: PLW2901 (the scaled weight)
-                bias = bias * scales[1]  # noqa: PLW2901 (likewise)
+        values = inputs
+        for layer in range(self.depth):
+            weight, bias = self.layer(hidden, layer, dim)
             values = activation(values @ weight + bias[None])
-        if hidden.log_amplitude is not None:
-            values = values * (jnp.exp(hidden.log_amplitude) / np.sqrt(self.width).item())
-        return jnp.concatenate([values, jnp.ones_like(values[:, :1])], axis=1)
+        one = jnp.ones_like(values[:, :1])
+        if hidden.log_amplitude is None or hidden.log_relevance is None:
+            return jnp.concatenate([values, one], axis=1)
+        values = values * (self._halves(jnp.exp(hidden.log_amplitude)) / np.sqrt(self.width).item())[None]
+        linear = inputs * jnp.exp(hidden.log_relevance)[1].at[:dim].set(1.0)[None]
+        return jnp.concatenate([values, linear, one], axis=1)
+
+    def layer(self, hidden: Hidden, layer: int, dim: int) -> tuple[Float[Array, "i o"], Float[Array, " o"]]:
+        """The weights and biases of a hidden layer as they are applied."""
+        weight, bias = hidden.weights[layer], hidden.biases[layer]
+        if hidden.log_scales is None or hidden.log_relevance is None:
+            return weight, bias
+        scales = jnp.exp(hidden.log_scales[layer])
+        weight = weight * (scales[0] / np.sqrt(weight.shape[0]).item())
+        if layer == 0:
+            # Half of the units see the cube alone: what lower levels tell can be ignored, or corrected, at no cost.
+            relevance = jnp.exp(hidden.log_relevance).at[0, dim:].set(0.0)
+            weight = weight * self._halves(relevance.T)
+        return weight, bias * scales[1]
+
+    def _halves(self, pair: Float[Array, "*shape 2"]) -> Float[Array, "*shape o"]:
+        """The first number for the first half of the units, the second for the rest."""
+        return jnp.repeat(pair, np.array([self.width // 2, self.width - self.width // 2]), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -158,6 +175,10 @@ class Stack:
         """Inputs of one level's network."""
         return dim + (level if self.links == "all" else min(level, 1))
 
+    def num_features(self, dim: int, level: int) -> int:
+        """Weights of one level's last layer, its bias included."""
+        return self.network.num_features(self.num_inputs(dim, level))
+
     def draw(self, key: PRNGKeyArray, dim: int, num_levels: int) -> tuple[Hidden, ...]:
         """Hidden parameters of every level from their prior."""
         keys = jax.random.split(key, num_levels)
@@ -167,9 +188,7 @@ class Stack:
         """The cube, centred and scaled as the outputs are: mean zero, variance one."""
         return (unit - 0.5) * np.sqrt(12.0).item()
 
-    def next_inputs(
-        self, inputs: Float[Array, "q i"], output: Float[Array, " q"], dim: int
-    ) -> Float[Array, "q j"]:
+    def next_inputs(self, inputs: Float[Array, "q i"], output: Float[Array, " q"], dim: int) -> Float[Array, "q j"]:
         """Inputs of the next level's network: x_m = [x; f_1; ...; f_(m-1)]."""
         kept = inputs if self.links == "all" else inputs[:, :dim]
         return jnp.concatenate([kept, output[:, None]], axis=1)
@@ -179,7 +198,7 @@ class Stack:
         inputs = self.first_inputs(unit)
         columns: list[Float[Array, " q"]] = []
         for weights in levels:
-            output = self.network.features(weights.hidden, inputs) @ weights.last
+            output = self.network.features(weights.hidden, inputs, unit.shape[1]) @ weights.last
             columns.append(output)
             inputs = self.next_inputs(inputs, output, unit.shape[1])
         return jnp.stack(columns, axis=1)

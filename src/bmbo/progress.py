@@ -1,6 +1,7 @@
 """What a person sees while a study runs."""
 
 from types import TracebackType
+from typing import Self
 
 from tqdm.auto import tqdm
 
@@ -37,7 +38,7 @@ class Progress:
         self._bar.update(now - self._done)
         self._done = now
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -62,9 +62,7 @@ class Select(Protocol):
 class Policy(Protocol):
     """Maps what is known to what to run next."""
 
-    def suggest(
-        self, key: PRNGKeyArray, history: History, num: int, carry: Any = None
-    ) -> tuple[list[Query], Any]:
+    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """At most `num` queries, none only while something is in flight.
 
         A pure function of (key, history): the key is the study's own, the same at every call, and `carry` only a cache.

@@ -1,7 +1,7 @@
 """Where computations run and where compiled programs are kept."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -13,9 +13,6 @@ Device = Literal["auto", "cpu", "gpu"]
 CACHE_VARIABLE = "BMBO_CACHE"
 """Folder of compiled programs; "off" keeps none on disk. Unset: a folder of the user's cache."""
 
-GPU_FROM_OBSERVATIONS = 2000
-"""Observations from which a GPU, where there is one, is worth its latency: see docs/design.md, "Devices"."""
-
 
 def enable_cache() -> None:
     """Keeps compiled programs on disk, so that a second run compiles nothing, unless the user chose otherwise.
@@ -23,7 +20,7 @@ def enable_cache() -> None:
     Called by a study before its first computation, never on import. A cache that JAX was already told of stays.
     """
     wanted = os.environ.get(CACHE_VARIABLE, "")
-    if wanted.lower() == "off" or jax.config.jax_compilation_cache_dir is not None:
+    if wanted.lower() == "off" or jax.config.read("jax_compilation_cache_dir") is not None:
         return
     folder = wanted or os.path.join(platformdirs.user_cache_dir("bmbo"), "compiled")
     try:
@@ -33,24 +30,23 @@ def enable_cache() -> None:
     jax.config.update("jax_compilation_cache_dir", folder)
 
 
-def choose_device(device: Device, num_observations: int) -> jax.Device:
-    """The device for a fit of so many observations; "auto" takes a GPU only where it is faster."""
+def choose_device(device: Device) -> jax.Device:
+    """Where to compute; "auto" is a GPU where there is one, which was faster at every size (docs/design.md)."""
     if device == "cpu":
         return jax.devices("cpu")[0]
     try:
-        gpus = jax.devices("gpu")
+        return jax.devices("gpu")[0]
     except RuntimeError:
-        gpus = []
-    if device == "gpu" and not gpus:
-        raise RuntimeError("device='gpu' was asked for, but JAX sees none; install jax with CUDA, or use 'auto'")
-    if gpus and (device == "gpu" or num_observations >= GPU_FROM_OBSERVATIONS):
-        return gpus[0]
+        if device == "gpu":
+            raise RuntimeError(
+                "device='gpu' was asked for, but JAX sees none; install jax with CUDA, or use 'auto'"
+            ) from None
     return jax.devices("cpu")[0]
 
 
 @contextmanager
-def computing_on(device: Device, num_observations: int) -> Iterator[jax.Device]:
+def computing_on(device: Device) -> Generator[jax.Device]:
     """Runs what is inside on the chosen device."""
-    chosen = choose_device(device, num_observations)
+    chosen = choose_device(device)
     with jax.default_device(chosen):
         yield chosen

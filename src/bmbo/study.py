@@ -111,10 +111,7 @@ class Study:
         if not 0 <= number < len(self._history.trials):
             raise KeyError(f"there is no trial {number}; the study has {len(self._history.trials)}")
         cost = self.problem.ladder[self._history.trials[number].query.level].cost
-        if error is not None:
-            outcome = Outcome(None, cost, error=error)
-        else:
-            outcome = Outcome.of(as_number(value), cost)
+        outcome = Outcome.of(as_number(value), cost) if error is None else Outcome(None, cost, error=error)
         self._history = self._history.with_outcome(number, outcome)
         return self._view(self._history.trials[number])
 
@@ -159,7 +156,9 @@ class Study:
                 self._confirm(objective, catch, limits.total_cost - (self._history.spent - spent))
                 progress.show(self._history)
 
-    def _confirm(self, objective: Callable[[StudyTrial], float], catch: tuple[type[Exception], ...], left: float) -> None:
+    def _confirm(
+        self, objective: Callable[[StudyTrial], float], catch: tuple[type[Exception], ...], left: float
+    ) -> None:
         """Evaluates the recommendation at the top, unless it was or the budget is spent."""
         found = self.recommendation()
         query = Query(self.problem.space.encode(found.params), self.problem.ladder.top)

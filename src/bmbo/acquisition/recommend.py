@@ -1,6 +1,6 @@
-"""The configuration to use: where the posterior mean of the top fidelity is best."""
+"""Points of the top fidelity that are good in themselves: what to use, and where to look for better."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,14 +10,18 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bmbo.acquisition.box import minimise_box
+from bmbo.acquisition.optimum import find_optimum
 from bmbo.data import Dataset
 from bmbo.problem import Problem
 from bmbo.protocols import Posterior
 from bmbo.space import Space
 
-NUM_CANDIDATES = 1024
+NUM_CANDIDATES = 512
 NUM_CLIMBS = 16
 CLIMB_STEPS = 40
+
+Criterion = Callable[[Float[Array, "s b"]], Float[Array, " b"]]
+"""From the draws of the top level at some points to how good the points are."""
 
 
 @dataclass(frozen=True)
@@ -32,35 +36,71 @@ class Recommendation:
 def recommend(
     key: PRNGKeyArray, posterior: Posterior, problem: Problem, data: Dataset, known: Sequence[tuple[float, ...]]
 ) -> Recommendation:
-    """Maximises the mean of the draws at the top level over what can be run; `known` are points to begin from too."""
-    # Padded to a power of two by repeating the last, so that few shapes recur.
+    """The point with the best value that can be relied on: mean less one standard deviation.
+
+    `known` are points to begin from besides random ones; an observed point with a good value is hard to beat.
+    """
+    unit, mean, std = _safest(key, posterior, _rows(known, problem.space.dim), space=problem.space)
+    shift, scale = float(data.mean[-1]), float(data.std[-1])
+    return Recommendation(_exact(unit, problem.space), problem.sign * (float(mean) * scale + shift), float(std) * scale)
+
+
+def most_improving(
+    key: PRNGKeyArray, posterior: Posterior, problem: Problem, best: float, known: Sequence[tuple[float, ...]]
+) -> tuple[float, ...]:
+    """The point of the largest expected improvement over `best`, a standardised value of the top level."""
+    rows = _rows(known, problem.space.dim)
+    return _exact(_improving(key, posterior, jnp.asarray(best, rows.dtype), rows, space=problem.space), problem.space)
+
+
+def _rows(known: Sequence[tuple[float, ...]], dim: int) -> Float[Array, "e d"]:
+    """Points as an array, padded to a power of two by the last, so that few shapes recur."""
     size = 1 << max(len(known) - 1, 0).bit_length()
-    rows = [*known, *[known[-1] if known else (0.5,) * problem.space.dim] * (size - len(known))]
-    extra = jnp.asarray(np.asarray(rows, np.float32).reshape(size, problem.space.dim))
-    unit, mean, std = _recommend(key, posterior, extra, space=problem.space)
-    top = problem.ladder.top
-    shift, scale = float(data.mean[top]), float(data.std[top])
-    snapped = problem.space.snap(np.asarray(unit, np.float64))
-    return Recommendation(
-        unit=tuple(float(u) for u in snapped),
-        mean=problem.sign * (float(mean) * scale + shift),
-        std=float(std) * scale,
-    )
+    padding = [known[-1] if known else (0.5,) * dim] * (size - len(known))
+    return jnp.asarray(np.asarray([*known, *padding], np.float32).reshape(size, dim))
+
+
+def _exact(unit: Float[Array, " d"], space: Space) -> tuple[float, ...]:
+    """Snapped once more on the host, where a grid's points are exact in float64."""
+    return tuple(float(u) for u in space.snap(np.asarray(unit, np.float64)))
 
 
 @partial(jax.jit, static_argnames=("space",))
-def _recommend(
-    key: PRNGKeyArray, posterior: Posterior, extra: Float[Array, "e d"], *, space: Space
+def _safest(
+    key: PRNGKeyArray, posterior: Posterior, known: Float[Array, "e d"], *, space: Space
 ) -> tuple[Float[Array, " d"], Float[Array, ""], Float[Array, ""]]:
-    def mean(unit: Float[Array, "b d"]) -> Float[Array, " b"]:
-        return jnp.mean(posterior.draw(unit)[..., -1], axis=0)
+    def safe(drawn: Float[Array, "s b"]) -> Float[Array, " b"]:
+        # The offset keeps the gradient finite where all draws agree.
+        return jnp.mean(drawn, axis=0) - jnp.sqrt(jnp.var(drawn, axis=0) + 1e-10)
+
+    best = _best_point(key, posterior, safe, known, space)
+    drawn = posterior.draw(best[None])[:, 0, -1]
+    return best, jnp.mean(drawn), jnp.std(drawn)
+
+
+@partial(jax.jit, static_argnames=("space",))
+def _improving(
+    key: PRNGKeyArray, posterior: Posterior, best: Float[Array, ""], known: Float[Array, "e d"], *, space: Space
+) -> Float[Array, " d"]:
+    def improvement(drawn: Float[Array, "s b"]) -> Float[Array, " b"]:
+        return jnp.mean(jnp.maximum(drawn - best, 0.0), axis=0)
+
+    key_optima, key_search = jax.random.split(key)
+    optima = find_optimum(key_optima, posterior, space.dim, num_starts=2, snap=space.snap).unit
+    return _best_point(key_search, posterior, improvement, jnp.concatenate([known, optima]), space)
+
+
+def _best_point(
+    key: PRNGKeyArray, posterior: Posterior, criterion: Criterion, extra: Float[Array, "e d"], space: Space
+) -> Float[Array, " d"]:
+    """The best by a criterion of random points and extra ones, improved by gradient, among what can be run."""
+
+    def height(unit: Float[Array, "b d"]) -> Float[Array, " b"]:
+        return criterion(posterior.draw(unit)[..., -1])
 
     uniform = jax.random.uniform(key, (NUM_CANDIDATES, space.dim), extra.dtype)
     candidates = space.snap(jnp.concatenate([uniform, extra]))
-    heights = mean(candidates)
-    start = candidates[jax.lax.top_k(heights, NUM_CLIMBS)[1]]
-    climbed = space.snap(minimise_box(lambda unit: -mean(unit), start, max_steps=CLIMB_STEPS).unit)
+    start = candidates[jax.lax.top_k(height(candidates), NUM_CLIMBS)[1]]
+    climbed = space.snap(minimise_box(lambda unit: -height(unit), start, max_steps=CLIMB_STEPS).unit)
     points = jnp.concatenate([climbed, start])
-    best = points[jnp.argmax(mean(points))]
-    drawn = posterior.draw(best[None])[:, 0, -1]
-    return best, jnp.mean(drawn), jnp.std(drawn)
+    return points[jnp.argmax(height(points))]

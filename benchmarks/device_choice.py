@@ -1,0 +1,71 @@
+"""From how many observations is a GPU faster than the CPU beside it?
+
+    python benchmarks/device_choice.py --sizes 150 1000 5000
+
+Seconds of a warm fit and of choosing a batch of five on the paper's Branin, on every device that JAX sees, in one run.
+What `bmbo.runtime.choose_device` does by default is read off this table.
+"""
+
+import argparse
+import time
+
+import jax
+import numpy as np
+
+from bmbo.acquisition.alternating import Alternating
+from bmbo.data import Dataset
+from bmbo.surrogates.darn import Darn
+from bmbo.synthetic import branin
+
+
+def observations(num: int, seed: int = 0) -> Dataset:
+    """Half of them low, a third middle, the rest high."""
+    function, generator = branin(), np.random.default_rng(seed)
+    bounds = np.array([[-5.0, 10.0], [0.0, 15.0]])
+    counts = (num // 2, num // 3, num - num // 2 - num // 3)
+    units = [generator.random((count, 2)) for count in counts]
+    points = [bounds[:, 0] + unit * (bounds[:, 1] - bounds[:, 0]) for unit in units]
+    return Dataset.of_arrays(units, [function.values(at, level) for level, at in enumerate(points)])
+
+
+def measure(device: jax.Device, num: int, repeats: int) -> tuple[float, float, float]:
+    """Seconds of the first fit and choice, of a warm fit, and of a warm choice."""
+    surrogate, select, problem = Darn.preset(), Alternating(), branin().problem
+    with jax.default_device(device):
+        data = observations(num)
+        begun = time.perf_counter()
+        posterior, chains, _ = surrogate.fit(jax.random.key(0), data)
+        select(jax.random.key(1), posterior, problem, [], 5)
+        first = time.perf_counter() - begun
+        fits: list[float] = []
+        choices: list[float] = []
+        for repeat in range(repeats):
+            begun = time.perf_counter()
+            posterior, _, _ = jax.block_until_ready(surrogate.fit(jax.random.key(repeat), data, chains))
+            fits.append(time.perf_counter() - begun)
+            begun = time.perf_counter()
+            select(jax.random.key(repeat), posterior, problem, [], 5)
+            choices.append(time.perf_counter() - begun)
+    return first, float(np.median(fits)), float(np.median(choices))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[150, 1000, 5000])
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    try:
+        devices = [jax.devices("cpu")[0], jax.devices("gpu")[0]]
+    except RuntimeError:
+        devices = [jax.devices("cpu")[0]]
+        print("JAX sees no GPU: the CPU alone")
+    print("| observations | device | first, s | warm fit, s | warm choice, s |")
+    print("|---|---|---|---|---|")
+    for num in options.sizes:
+        for device in devices:
+            first, fit, choice = measure(device, num, options.repeats)
+            print(f"| {num} | {device.device_kind} | {first:.1f} | {fit:.2f} | {choice:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

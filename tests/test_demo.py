@@ -1,0 +1,41 @@
+"""The demonstration says what was found and what to try next."""
+
+import re
+
+import pytest
+
+from bmbo import demo
+from test_policies import INFORMED
+
+
+def shown(capsys):
+    """What the demonstration printed, checked for what every run of it must say."""
+    text = capsys.readouterr().out
+    assert "budget 320, batches of 5" in text
+    assert re.search(r"Best configuration at the top fidelity: x1 = \S+, x2 = \S+\n  value -\d", text)
+    assert re.search(
+        r"Next thing to try: x1 = \S+, x2 = \S+ at high\n  the surrogate expects -?\d\S* ± \S+ there", text
+    )
+    spent = re.search(r"found for a cost of (\S+) in \d+ evaluations", text)
+    assert spent is not None
+    assert float(spent[1]) <= 320
+    return text
+
+
+def test_the_demonstration_prints_the_best_and_the_next_thing_to_try(capsys, monkeypatch):
+    monkeypatch.setattr(demo, "bmbo_darn", lambda: INFORMED)
+    demo.main(["--total-cost", "320", "--seed", "1"])
+    shown(capsys)
+
+
+@pytest.mark.slow
+def test_the_demonstration_runs_as_it_is_shipped(capsys):
+    demo.main(["--total-cost", "320"])
+    shown(capsys)
+
+
+def test_help_says_what_the_demonstration_does(capsys):
+    with pytest.raises(SystemExit) as end:
+        demo.main(["--help"])
+    assert end.value.code == 0
+    assert "three-fidelity Branin" in " ".join(capsys.readouterr().out.split())

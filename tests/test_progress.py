@@ -1,0 +1,72 @@
+"""What a person sees while a study runs."""
+
+import pytest
+
+from bmbo.problem import Fidelity, Ladder, Problem
+from bmbo.progress import Progress, describe
+from bmbo.space import Float, Space
+from bmbo.trial import History, Outcome, Query
+
+PROBLEM = Problem(Space({"x": Float(0, 1)}), Ladder([Fidelity(1, cost=2), Fidelity(10, cost=8, name="full")]))
+
+
+def lived(*told):
+    """A history of levels and their values; None is still in flight."""
+    history = History(PROBLEM)
+    for number, (level, value) in enumerate(told):
+        history = history.asked(Query((0.5,), level))
+        if value is not None:
+            history = history.with_outcome(number, Outcome.of(value, PROBLEM.ladder[level].cost))
+    return history
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ([], "best -, 1:0 full:0"),
+        ([(0, 0.5), (0, None)], "best -, 1:2 full:0"),
+        ([(0, 0.5), (1, 0.123456789), (1, 2.0)], "best 0.12346, 1:1 full:2"),
+    ],
+)
+def test_one_line_says_the_best_at_the_top_and_the_use_of_each_level(told, text):
+    assert describe(lived(*told)) == text
+
+
+def test_with_a_budget_the_bar_runs_over_cost(capsys):
+    with Progress(PROBLEM, 10.0, 7, True) as progress:
+        progress.show(lived((0, 1.0)))
+        progress.show(lived((0, 1.0), (1, 0.25)))
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert "100%" in last
+    assert "10/10 cost" in last
+    assert "best 0.25, 1:1 full:1" in last
+
+
+def test_without_a_budget_the_bar_runs_over_trials(capsys):
+    with Progress(PROBLEM, None, 4, True) as progress:
+        progress.show(lived((0, 1.0)))
+        progress.show(lived((0, 1.0), (1, 0.25)))
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert "50%" in last
+    assert "2/4 trial" in last
+
+
+def test_what_was_done_before_this_run_does_not_count(capsys):
+    earlier = [(1, 1.0), (1, 2.0)]
+    with Progress(PROBLEM, 10.0, None, True) as progress:
+        progress.show(lived(*earlier, (0, 1.0)))
+    assert "2/10 cost" in capsys.readouterr().err.split("\r")[-1]
+
+
+def test_with_a_time_limit_alone_there_is_a_count_and_no_share(capsys):
+    with Progress(PROBLEM, None, None, True) as progress:
+        progress.show(lived((0, 1.0)))
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert "1trial" in last
+    assert "%" not in last
+
+
+def test_a_bar_that_is_not_wanted_prints_nothing(capsys):
+    with Progress(PROBLEM, 10.0, None, False) as progress:
+        progress.show(lived((0, 1.0)))
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,136 @@
+"""Points that are good in themselves, on posteriors whose best points are known."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Float
+
+import bmbo
+from bmbo.acquisition.recommend import most_improving, recommend
+from bmbo.data import Dataset
+from bmbo.problem import Fidelity, Ladder, Problem
+from bmbo.space import Categorical, Int, Space
+
+KEY = jax.random.key(0)
+LADDER = Ladder([Fidelity("low", cost=1), Fidelity("high", cost=10)])
+PLANE = Problem(Space({"x": bmbo.Float(0, 1), "y": bmbo.Float(0, 1)}), LADDER, maximise=True)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["height", "centre"], meta_fields=["width"])
+@dataclass(frozen=True)
+class Bumps:
+    """Sums of bumps at the top, and something misleading below."""
+
+    height: Float[Array, "s k"]
+    centre: Float[Array, "k d"]
+    width: float
+
+    def draw(self, unit):
+        return jax.vmap(self._one, (0, None))(self.height, unit)
+
+    def draw_each(self, unit):
+        return jax.vmap(self._one)(self.height, unit)
+
+    def _one(self, height, unit):
+        distance = jnp.sum((unit[:, None] - self.centre[None]) ** 2, axis=-1)
+        top = jnp.exp(-distance / (2 * self.width**2)) @ height
+        return jnp.stack([unit[:, 0], top], axis=1)
+
+    @property
+    def noise(self):
+        return jnp.full(2, 0.01, self.height.dtype)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["best", "offset"], meta_fields=[])
+@dataclass(frozen=True)
+class Parabola:
+    """A quadratic top level known up to an offset."""
+
+    best: Float[Array, " d"]
+    offset: Float[Array, " s"]
+
+    def draw(self, unit):
+        return jax.vmap(self._one, (0, None))(self.offset, unit)
+
+    def draw_each(self, unit):
+        return jax.vmap(self._one)(self.offset, unit)
+
+    def _one(self, offset, unit):
+        top = offset - jnp.sum((unit - self.best[None]) ** 2, axis=1)
+        return jnp.stack([unit[:, 0], top], axis=1)
+
+    @property
+    def noise(self):
+        return jnp.full(2, 0.01, self.best.dtype)
+
+
+def data(top=(0.0, 2.0), dim=2):
+    units = [np.full((len(top), dim), 0.5)] * 2
+    return Dataset.of_arrays(units, [np.asarray(top), np.asarray(top)])
+
+
+OFFSETS = jnp.asarray([-0.1, 0.1, -0.1, 0.1], jnp.float32)
+
+
+def test_the_safest_point_of_a_known_quadratic_is_its_maximum():
+    found = recommend(KEY, Parabola(jnp.asarray([0.3, 0.8]), OFFSETS), PLANE, data(), [])
+    assert found.unit == pytest.approx((0.3, 0.8), abs=2e-3)
+
+
+def test_a_prediction_is_in_the_units_and_the_direction_of_the_objective():
+    # The top's values have mean 5 and standard deviation 2: a standardised 0 with deviation 0.1.
+    posterior, observed = Parabola(jnp.asarray([0.3, 0.8]), OFFSETS), data(top=(3.0, 7.0))
+    up = recommend(KEY, posterior, PLANE, observed, [])
+    assert (up.mean, up.std) == pytest.approx((5.0, 0.2), abs=1e-3)
+    down = recommend(KEY, posterior, Problem(PLANE.space, LADDER), observed, [])
+    assert (down.mean, down.std) == pytest.approx((-5.0, 0.2), abs=1e-3)
+    assert down.unit == up.unit
+
+
+def test_a_maximum_on_the_edge_is_reached():
+    found = recommend(KEY, Parabola(jnp.asarray([1.4, -0.2]), OFFSETS), PLANE, data(), [])
+    assert found.unit == pytest.approx((1.0, 0.0), abs=1e-5)
+
+
+def test_a_certain_point_beats_an_uncertain_one_of_a_higher_mean():
+    height = jnp.asarray([[2.0, 0.81], [0.0, 0.79], [2.0, 0.79], [0.0, 0.81]], jnp.float32)
+    posterior = Bumps(height, jnp.asarray([[0.2, 0.2], [0.8, 0.8]]), 0.1)
+    found = recommend(KEY, posterior, PLANE, data(), [])
+    assert found.unit == pytest.approx((0.8, 0.8), abs=5e-3)
+
+
+def test_a_narrow_peak_is_found_from_a_known_point_on_it():
+    posterior = Bumps(jnp.ones((4, 1)), jnp.asarray([[0.123, 0.456]]), 0.002)
+    found = recommend(KEY, posterior, PLANE, data(), [(0.5, 0.5), (0.124, 0.457)])
+    assert found.unit == pytest.approx((0.123, 0.456), abs=1e-3)
+
+
+@pytest.mark.parametrize("best", [-0.5, 0.4, 1.2])
+def test_expected_improvement_is_no_smaller_than_anywhere_on_a_fine_grid(best):
+    height = jax.random.normal(jax.random.key(1), (16, 3)) + jnp.asarray([[0.5, 0.0, 0.2]])
+    posterior = Bumps(height, jnp.asarray([[0.2, 0.3], [0.7, 0.8], [0.8, 0.2]]), 0.15)
+
+    def improvement(unit):
+        return jnp.mean(jnp.maximum(posterior.draw(unit)[..., -1] - best, 0.0), axis=0)
+
+    side = np.linspace(0, 1, 101, dtype=np.float32)
+    grid = jnp.asarray(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2))
+    found = most_improving(KEY, posterior, PLANE, best, [])
+    assert float(improvement(jnp.asarray([found], jnp.float32))[0]) >= float(jnp.max(improvement(grid))) - 1e-4
+
+
+def test_points_of_discrete_spaces_are_points_that_can_be_run():
+    space = Space({"n": Int(1, 7), "c": Categorical(["a", "b", "c"])})
+    problem = Problem(space, LADDER, maximise=True)
+    posterior = Parabola(jnp.asarray([0.37, 0.1, 0.9, 0.2]), OFFSETS)
+    known = [space.encode({"n": 5, "c": "a"})]
+    for unit in (
+        recommend(KEY, posterior, problem, data(dim=4), known).unit,
+        most_improving(KEY, posterior, problem, -1.0, known),
+    ):
+        assert space.encode(space.decode(unit)) == unit
+        assert space.decode(unit) == {"n": 3, "c": "b"}
