@@ -194,7 +194,7 @@ class Broken:
     [
         ("none", "nothing is in flight"),
         ("many", "were asked for"),
-        ("carry", "only a cache"),
+        ("carry", "the same key and history gave"),
         ("unsnapped", "not snapped"),
         ("level", "no level from 0 to 1"),
     ],

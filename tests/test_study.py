@@ -132,9 +132,7 @@ def test_an_enqueued_trial_is_checked_and_runs_at_the_top_unless_told_otherwise(
 
 
 @pytest.mark.usefixtures("as_a_user")
-@pytest.mark.parametrize(
-    "options", [{"direction": "up"}, {"seed": -1}, {"seed": 1.5}, {"seed": True}], ids=str
-)
+@pytest.mark.parametrize("options", [{"direction": "up"}, {"seed": -1}, {"seed": 1.5}, {"seed": True}], ids=str)
 def test_wrong_settings_of_a_study_are_named(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         study_of(**options)

@@ -4,6 +4,8 @@ Optimises the paper's three-fidelity Branin with batches of five, and says what 
 """
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 from bmbo.methods import bmbo_darn
 from bmbo.study import Study, StudyTrial
@@ -38,8 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"  the surrogate expects {following.value:.5f} ± {following.std:.2g} there")
 
 
-def _shown(params: object) -> str:
-    assert isinstance(params, dict)
+def _shown(params: Mapping[str, Any]) -> str:
     return ", ".join(
         f"{name} = {value:.5g}" if isinstance(value, float) else f"{name} = {value}" for name, value in params.items()
     )

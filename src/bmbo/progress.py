@@ -1,7 +1,6 @@
 """What a person sees while a study runs."""
 
 from types import TracebackType
-from typing import Self
 
 from tqdm.auto import tqdm
 
@@ -38,7 +37,7 @@ class Progress:
         self._bar.update(now - self._done)
         self._done = now
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":  # noqa: PYI034 (run-time type checks know no Self)
         return self
 
     def __exit__(
