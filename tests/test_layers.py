@@ -120,11 +120,9 @@ import json, sys, jax
 before = dict(jax.config.values)
 assert "jax_enable_x64" in before
 import bmbo
-from jax._src import xla_bridge
 print(json.dumps({
     "modules": sorted({name.split(".")[0] for name in sys.modules}),
     "changed": [name for name, value in jax.config.values.items() if before.get(name, value) != value],
-    "backends": sorted(xla_bridge._backends),
 }))
 """
 
@@ -147,8 +145,3 @@ def test_importing_pulls_no_extra(after_the_import):
 
 def test_importing_leaves_the_configuration_of_jax_alone(after_the_import):
     assert after_the_import["changed"] == []
-
-
-@pytest.mark.xfail(strict=True, reason="importing blackjax 1.7 computes a logarithm (adaptation/step_size.py)")
-def test_importing_starts_no_backend(after_the_import):
-    assert after_the_import["backends"] == []

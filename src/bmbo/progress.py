@@ -23,7 +23,7 @@ class Progress:
             desc="bmbo",
             disable=not show,
         )
-        self._done = 0.0
+        self._done: float = 0
         self._before: tuple[float, int] | None = None
 
     def show(self, history: History) -> None:

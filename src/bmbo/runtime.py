@@ -20,7 +20,7 @@ def enable_cache() -> None:
     Called by a study before its first computation, never on import. A cache that JAX was already told of stays.
     """
     wanted = os.environ.get(CACHE_VARIABLE, "")
-    if wanted.lower() == "off" or jax.config.read("jax_compilation_cache_dir") is not None:
+    if wanted.lower() == "off" or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return
     folder = wanted or os.path.join(platformdirs.user_cache_dir("bmbo"), "compiled")
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
+import numpy as np
 
 from bmbo.methods import bmbo_darn
 from bmbo.policies import Bayes
@@ -141,11 +142,19 @@ class Study:
         Exceptions of the kinds in `catch` fail their trial; others end the run, their trial failed and nothing lost.
         """
         limits = Limits.checked(total_cost, n_trials, timeout)
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
+        dearest = self.problem.ladder.costs[-1]
+        if total_cost is not None and total_cost < dearest:
+            raise ValueError(
+                f"total_cost {total_cost:g} does not pay for one evaluation at the top, which is {dearest:g}"
+            )
+        reserve = dearest if isinstance(self.policy, Bayes) else 0.0
         begun, first, spent = time.monotonic(), len(self._history.trials), self._history.spent
         with Progress(self.problem, limits.total_cost, limits.n_trials, show_progress_bar) as progress:
             while True:
                 num = limits.room(batch_size, len(self._history.trials) - first, time.monotonic() - begun)
-                budget = limits.budget(self._history.spent - spent, self.problem.ladder.costs[-1])
+                budget = limits.budget(self._history.spent - spent, reserve)
                 queries = affordable(self._suggest(num), self.problem.ladder.costs, budget) if num else []
                 for query in queries:
                     self._run(objective, self._admit(query), catch)
@@ -241,11 +250,11 @@ def affordable(queries: Iterable[Query], costs: tuple[float, ...], budget: float
 
 def as_number(value: object) -> float:
     """A plain float; a clear error for what is no real number."""
-    if isinstance(value, bool | str | bytes | complex) or value is None:
+    if isinstance(value, bool | str | bytes | complex | np.bool_ | np.complexfloating) or value is None:
         raise TypeError(f"an objective must return a real number, got {value!r}")
     try:
         return float(value)  # pyright: ignore[reportArgumentType] (anything with __float__ will do)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"an objective must return a real number, got {value!r}") from None
 
 

@@ -54,8 +54,8 @@ def most_improving(
 
 
 def _rows(known: Sequence[tuple[float, ...]], dim: int) -> Float[Array, "e d"]:
-    """Points as an array, padded to a power of two by the last, so that few shapes recur."""
-    size = 1 << max(len(known) - 1, 0).bit_length()
+    """Points as an array, padded to a power of two of at least 32 by the last, so that few shapes recur."""
+    size = max(32, 1 << max(len(known) - 1, 0).bit_length())
     padding = [known[-1] if known else (0.5,) * dim] * (size - len(known))
     return jnp.asarray(np.asarray([*known, *padding], np.float32).reshape(size, dim))
 

@@ -33,7 +33,7 @@ class Carry:
     chains: Any
     seen: Seen
     posterior: Posterior
-    info: Info
+    info: Any
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,6 @@ def _finite(posterior: Posterior) -> bool:
 
 
 def _reported(carry: Carry) -> Carry:
-    for complaint in complaints(carry.info):
+    for complaint in complaints(carry.info) if isinstance(carry.info, Info) else ():
         logger.warning("fit to %d outcomes: %s", len(carry.seen), complaint)
     return carry
