@@ -103,7 +103,7 @@ class Alternating(Select):
     tolerance: float = 1e-3
     num_candidates: int = 512
     num_optimisers: int = 64
-    num_starts: int = 4
+    num_starts: int = 2
     num_polish: int = 2
     polish_steps: int = 10
     observation_noise: bool = True

@@ -80,9 +80,9 @@ class Darn:
                 num_chains=8,
                 num_search_steps=150,
                 num_warmup=600,
-                num_warmup_warm=60,
+                num_warmup_warm=40,
                 num_draws_per_chain=8,
-                thinning=12,
+                thinning=8,
                 learning_rate=0.03,
             )
             return cls(CollapsedModel(Stack(network)), inference, num_replicas=8, double=True)
