@@ -31,7 +31,7 @@ def enable_cache() -> None:
 
 
 def choose_device(device: Device) -> jax.Device:
-    """Where to compute; "auto" is a GPU where there is one, which was faster at every size (docs/design.md)."""
+    """Where to compute; "auto" is a GPU where there is one (docs/design.md, "Devices")."""
     if device == "cpu":
         return jax.devices("cpu")[0]
     try:
