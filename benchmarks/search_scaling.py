@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from bmbo.acquisition.alternating import Alternating, Pending, Selection, search
+from bmbo.acquisition.alternating import Alternating, Selection, search
 from bmbo.acquisition.optimum import Optimum, find_optimum
+from bmbo.acquisition.scene import Pending
 from bmbo.nets import Weights
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.space import Float, Space

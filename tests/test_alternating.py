@@ -11,9 +11,10 @@ import pytest
 from jaxtyping import Array, Float
 
 import bmbo.space
-from bmbo.acquisition.alternating import Alternating, Pending, search
+from bmbo.acquisition.alternating import Alternating, search
 from bmbo.acquisition.information import batch_information
 from bmbo.acquisition.optimum import Optimum
+from bmbo.acquisition.scene import Pending
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.space import Categorical, Int, Space
 from bmbo.trial import Query

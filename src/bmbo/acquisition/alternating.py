@@ -11,42 +11,15 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bmbo.acquisition.box import minimise_box
-from bmbo.acquisition.information import (
-    Taken,
-    centre,
-    chance_information,
-    gain,
-    score,
-    shifted_information,
-    take,
-)
+from bmbo.acquisition.information import Taken, centre, gain, gain_of_products, score, take
 from bmbo.acquisition.optimum import Optimum, find_optimum
+from bmbo.acquisition.scene import Pairs, Pending, Scene
 from bmbo.problem import Problem
 from bmbo.protocols import Posterior, Select
 from bmbo.space import Space
 from bmbo.trial import Query
 
 SAME = 1e-5  # points nearer than this in every coordinate are one: what is left of a point after a trip through float32
-
-
-@partial(jax.tree_util.register_dataclass, data_fields=["unit", "level", "mask"], meta_fields=[])
-@dataclass(frozen=True)
-class Pending:
-    """Queries in flight, padded; places of the batch that are taken and paid for."""
-
-    unit: Float[Array, "p d"]
-    level: Int[Array, " p"]
-    mask: Bool[Array, " p"]
-
-    @classmethod
-    def of(cls, queries: Sequence[Query], dim: int) -> "Pending":
-        """Pads to powers of two, so that few shapes recur; none and up to four share one."""
-        size = max(4, 1 << max(len(queries) - 1, 0).bit_length())
-        unit, level = np.zeros((size, dim)), np.zeros(size, np.int32)
-        for row, query in enumerate(queries):
-            unit[row], level[row] = query.unit, query.level
-        mask = np.arange(size) < len(queries)
-        return cls(jnp.asarray(unit, jnp.result_type(float)), jnp.asarray(level), jnp.asarray(mask))
 
 
 @partial(
@@ -158,57 +131,17 @@ def _select(
     return search(key_search, posterior, optimum, costs, pending, space=space, num=num, config=config)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["unit", "level", "outputs"], meta_fields=[])
-@dataclass(frozen=True)
-class _Pairs:
-    """Inputs with levels, and the centred outputs of the drawn functions there."""
-
-    unit: Float[Array, "j d"]
-    level: Int[Array, " j"]
-    outputs: Float[Array, "s j"]
-
-    def at(self, rows: Int[Array, " i"]) -> "_Pairs":
-        """Some rows."""
-        return _Pairs(self.unit[rows], self.level[rows], self.outputs[:, rows])
-
-    def joined(self, other: "_Pairs") -> "_Pairs":
-        """These and then the others."""
-        return _Pairs(
-            jnp.concatenate([self.unit, other.unit]),
-            jnp.concatenate([self.level, other.level]),
-            jnp.concatenate([self.outputs, other.outputs], axis=1),
-        )
-
-
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["candidates", "pending", "in_flight", "optimum", "noise", "costs", "chance", "before"],
-    meta_fields=[],
-)
-@dataclass(frozen=True)
-class _Scene:
-    """All that stays the same while the batch changes."""
-
-    candidates: _Pairs  # every candidate at every level, levels fastest
-    pending: _Pairs
-    in_flight: Bool[Array, " p"]
-    optimum: Float[Array, " s"]  # centred
-    noise: Float[Array, " m"]
-    costs: Float[Array, " m"]  # in units of the cheapest
-    chance: Float[Array, ""]
-    before: Taken  # the pending queries alone
-
-
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["pairs", "value", "information", "rise", "trace", "sweeps", "num_scored"],
+    data_fields=["pairs", "products", "value", "information", "rise", "trace", "sweeps", "num_scored"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
 class _Batch:
-    """The batch as it stands, its a_batch, and what the last sweep added to that."""
+    """The batch as it stands, the candidates' products with it, its a_batch, and what the last sweep added to that."""
 
-    pairs: _Pairs
+    pairs: Pairs
+    products: Float[Array, "q jm"]
     value: Float[Array, ""]
     information: Float[Array, ""]
     rise: Float[Array, ""]
@@ -217,7 +150,7 @@ class _Batch:
     num_scored: Int[Array, ""]
 
 
-_Polish = Callable[[Bool[Array, ""], Taken, Float[Array, " jm"], _Pairs], _Pairs]
+_Polish = Callable[[Bool[Array, ""], Taken, Float[Array, " jm"], Pairs], Pairs]
 
 
 def search(
@@ -233,7 +166,18 @@ def search(
 ) -> Selection:
     """Algorithm 2, given draws of f*: sweeps over the candidates from several random batches, then polished sweeps."""
     key_scene, key_levels = jax.random.split(key)
-    scene = _scene(key_scene, posterior, optimum, costs, pending, space=space, config=config)
+    scene = Scene.of(
+        key_scene,
+        posterior,
+        optimum,
+        costs,
+        pending,
+        space=space,
+        num_candidates=config.num_candidates,
+        num_optimisers=config.num_optimisers,
+        observation_noise=config.observation_noise,
+        chance=(config.num_shifts or "bound") if config.subtract_chance else None,
+    )
     polish = _polisher(scene, posterior, space, config) if config.polish_steps > 0 else None
 
     def going(batch: _Batch) -> Bool[Array, ""]:
@@ -252,7 +196,7 @@ def search(
     numbers = jnp.arange(config.num_starts + (polish is not None), dtype=jnp.int32)
     levels = (jax.random.bits(key_levels, (numbers.shape[0], num)) % costs.shape[0]).astype(jnp.int32)
     batch, _ = lax.scan(run, _random_batch(scene, numbers[0], levels[0], config), (numbers, levels))
-    alone = gain(scene.before, scene.candidates.outputs, _noise(scene))
+    alone = gain_of_products(scene.before, scene.products)
     return Selection(
         unit=batch.pairs.unit,
         level=batch.pairs.level,
@@ -266,68 +210,18 @@ def search(
     )
 
 
-def _scene(
-    key: PRNGKeyArray,
-    posterior: Posterior,
-    optimum: Optimum,
-    costs: Float[Array, " m"],
-    pending: Pending,
-    *,
-    space: Space,
-    config: Alternating,
-) -> _Scene:
-    """Draws every candidate once, at all levels: all later scores on candidates are products of matrices."""
-    uniform = jax.random.uniform(key, (config.num_candidates, space.dim))
-    # Where a drawn function is best its value is f* itself: good candidates. Evenly over the draws, for neighbours in a
-    # chain are alike.
-    stride = max(1, optimum.unit.shape[0] // max(config.num_optimisers, 1))
-    unit = space.snap(jnp.concatenate([uniform, optimum.unit[::stride][: config.num_optimisers]]))
-    drawn = centre(posterior.draw(jnp.concatenate([unit, pending.unit])))
-    num_draws, _, num_levels = drawn.shape
-    levels = jnp.arange(num_levels, dtype=jnp.int32)
-    in_flight = jnp.take_along_axis(drawn[:, unit.shape[0] :], pending.level[None, :, None], axis=2)[..., 0]
-    noise = posterior.noise if config.observation_noise else jnp.zeros_like(posterior.noise)
-    scene = _Scene(
-        candidates=_Pairs(
-            unit=jnp.repeat(unit, num_levels, axis=0),
-            level=jnp.tile(levels, unit.shape[0]),
-            outputs=drawn[:, : unit.shape[0]].reshape(num_draws, -1),
-        ),
-        pending=_Pairs(pending.unit, pending.level, in_flight),
-        in_flight=pending.mask,
-        optimum=centre(optimum.value),
-        noise=noise,
-        costs=costs / jnp.min(costs),
-        chance=jnp.zeros((), drawn.dtype),
-        before=take(in_flight, noise[pending.level], pending.mask, centre(optimum.value)),
-    )
-    return replace(scene, chance=_chance(scene, config))
-
-
-def _chance(scene: _Scene, config: Alternating) -> Float[Array, ""]:
-    outputs = scene.candidates.outputs
-    if not config.subtract_chance:
-        return scene.chance
-    if config.num_shifts == 0:
-        return jnp.asarray(chance_information(*outputs.shape), outputs.dtype)
-    return shifted_information(outputs, _noise(scene), scene.optimum, num_shifts=config.num_shifts)
-
-
-def _noise(scene: _Scene) -> Float[Array, " jm"]:
-    return scene.noise[scene.candidates.level]
-
-
-def _random_batch(scene: _Scene, number: Int[Array, ""], level: Int[Array, " q"], config: Alternating) -> _Batch:
+def _random_batch(scene: Scene, number: Int[Array, ""], level: Int[Array, " q"], config: Alternating) -> _Batch:
     """One of several random batches, not yet scored: the candidates are in random order, so the next few will do."""
     num, num_levels = level.shape[0], scene.costs.shape[0]
     place = number * num + jnp.arange(num, dtype=jnp.int32)
     pairs = scene.candidates.at((place * num_levels + level) % scene.candidates.level.shape[0])
     none, zero = jnp.full((), -jnp.inf, scene.optimum.dtype), jnp.zeros((), jnp.int32)
     trace = jnp.full(config.num_iterations * num + 1, jnp.nan, none.dtype)
-    return _Batch(pairs, value=none, information=none, rise=-none, trace=trace, sweeps=zero, num_scored=zero)
+    products = scene.with_candidates(pairs)
+    return _Batch(pairs, products, value=none, information=none, rise=-none, trace=trace, sweeps=zero, num_scored=zero)
 
 
-def _scored(scene: _Scene, batch: _Batch) -> _Batch:
+def _scored(scene: Scene, batch: _Batch) -> _Batch:
     value, information = _value(scene, batch.pairs)
     return replace(batch, value=value, information=information, trace=batch.trace.at[0].set(value))
 
@@ -336,20 +230,20 @@ def _either(condition: Bool[Array, ""], one: _Batch, other: _Batch) -> _Batch:
     return jax.tree.map(partial(jnp.where, condition), one, other)
 
 
-def _taken(scene: _Scene, pairs: _Pairs, kept: Bool[Array, " q"]) -> Taken:
+def _taken(scene: Scene, pairs: Pairs, kept: Bool[Array, " q"]) -> Taken:
     """The pending queries and the kept places of a batch."""
     both = scene.pending.joined(pairs)
     return take(both.outputs, scene.noise[both.level], jnp.concatenate([scene.in_flight, kept]), scene.optimum)
 
 
-def _value(scene: _Scene, pairs: _Pairs) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def _value(scene: Scene, pairs: Pairs) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """a_batch, equation (7), and its information; what pending queries tell is known and their cost is spent."""
     num = pairs.level.shape[0]
     information = _taken(scene, pairs, jnp.ones(num, bool)).information - scene.before.information
     return score(information, jnp.sum(scene.costs[pairs.level]), num, scene.chance), information
 
 
-def _sweep(scene: _Scene, polish: _Polish | None, polishing: Bool[Array, ""], batch: _Batch) -> _Batch:
+def _sweep(scene: Scene, polish: _Polish | None, polishing: Bool[Array, ""], batch: _Batch) -> _Batch:
     """Updates every place of the batch in turn."""
 
     def update(place: Int[Array, ""], batch: _Batch) -> _Batch:
@@ -360,7 +254,7 @@ def _sweep(scene: _Scene, polish: _Polish | None, polishing: Bool[Array, ""], ba
 
 
 def _update(
-    scene: _Scene, batch: _Batch, place: Int[Array, ""], polish: _Polish | None, polishing: Bool[Array, ""]
+    scene: Scene, batch: _Batch, place: Int[Array, ""], polish: _Polish | None, polishing: Bool[Array, ""]
 ) -> _Batch:
     """Gives one place the best pair of input and level with the others fixed, equation (8), if a_batch rises."""
     num = batch.pairs.level.shape[0]
@@ -368,28 +262,30 @@ def _update(
     taken = _taken(scene, batch.pairs, kept)
     rest = jnp.sum(jnp.where(kept, scene.costs[batch.pairs.level], 0.0))
 
-    def scored(pairs: _Pairs) -> Float[Array, " j"]:
-        information = (
-            taken.information - scene.before.information + gain(taken, pairs.outputs, scene.noise[pairs.level])
-        )
+    def scored(pairs: Pairs, gained: Float[Array, " j"]) -> Float[Array, " j"]:
+        information = taken.information - scene.before.information + gained
         value = score(information, rest + scene.costs[pairs.level], num, scene.chance)
         return jnp.where(_repeats(scene, batch, kept, pairs) | jnp.isnan(value), -jnp.inf, value)
 
-    value = scored(scene.candidates)
+    products = replace(scene.products, with_places=jnp.concatenate([scene.products.with_places, batch.products]))
+    value = scored(scene.candidates, gain_of_products(taken, products))
     proposal = scene.candidates.at(jnp.argmax(value)[None])
     num_scored = jnp.asarray(value.shape[0], jnp.int32)
     if polish is not None:
         both = proposal.joined(polish(polishing, taken, value, batch.pairs.at(place[None])))
-        proposal = both.at(jnp.argmax(scored(both))[None])
+        gained = gain(taken, both.outputs, scene.noise[both.level])
+        proposal = both.at(jnp.argmax(scored(both, gained))[None])
     pairs = batch.pairs.joined(proposal).at(jnp.where(kept, jnp.arange(num), num))
     # Compared by one and the same formula, so that a_batch does not fall even by rounding.
     risen, information = _value(scene, pairs)
-    after = _either(risen > batch.value, replace(batch, pairs=pairs, value=risen, information=information), batch)
+    moved = batch.products.at[place].set(scene.with_candidates(proposal)[0])
+    changed = replace(batch, pairs=pairs, products=moved, value=risen, information=information)
+    after = _either(risen > batch.value, changed, batch)
     trace = after.trace.at[batch.sweeps * num + place + 1].set(after.value)
     return replace(after, trace=trace, num_scored=batch.num_scored + num_scored)
 
 
-def _repeats(scene: _Scene, batch: _Batch, kept: Bool[Array, " q"], pairs: _Pairs) -> Bool[Array, " j"]:
+def _repeats(scene: Scene, batch: _Batch, kept: Bool[Array, " q"], pairs: Pairs) -> Bool[Array, " j"]:
     """Which pairs are in the batch or in flight already."""
     others = scene.pending.joined(batch.pairs)
     near = jnp.all(jnp.abs(pairs.unit[:, None] - others.unit[None]) < SAME, axis=-1)
@@ -397,14 +293,14 @@ def _repeats(scene: _Scene, batch: _Batch, kept: Bool[Array, " q"], pairs: _Pair
     return jnp.any(same & jnp.concatenate([scene.in_flight, kept])[None], axis=1)
 
 
-def _polisher(scene: _Scene, posterior: Posterior, space: Space, config: Alternating) -> _Polish:
+def _polisher(scene: Scene, posterior: Posterior, space: Space, config: Alternating) -> _Polish:
     """What improves one place by gradient, when it is time for that; until then it gives its starts as they are."""
     num_levels = scene.costs.shape[0]
 
     def outputs(unit: Float[Array, "b d"], level: Int[Array, " b"]) -> Float[Array, "s b"]:
         return centre(jnp.take_along_axis(posterior.draw(unit), level[None, :, None], axis=2)[..., 0])
 
-    def polish(polishing: Bool[Array, ""], taken: Taken, value: Float[Array, " jm"], now: _Pairs) -> _Pairs:
+    def polish(polishing: Bool[Array, ""], taken: Taken, value: Float[Array, " jm"], now: Pairs) -> Pairs:
         """A few of the best candidates of each level, and the place as it is, improved and snapped."""
         _, best = lax.top_k(value.reshape(-1, num_levels).T, config.num_polish)
         rows = (best * num_levels + jnp.arange(num_levels)[:, None]).reshape(-1)
@@ -413,12 +309,12 @@ def _polisher(scene: _Scene, posterior: Posterior, space: Space, config: Alterna
             # At a fixed level equation (8) rises with the gain alone, which has the same scale whatever the costs.
             return -gain(taken, outputs(unit, level), scene.noise[level])
 
-        def improved(start: _Pairs) -> _Pairs:
+        def improved(start: Pairs) -> Pairs:
             function = partial(loss, level=start.level)
             unit = space.snap(minimise_box(function, start.unit, max_steps=config.polish_steps).unit)
-            return _Pairs(unit, start.level, outputs(unit, start.level))
+            return Pairs(unit, start.level, outputs(unit, start.level))
 
-        def unchanged(start: _Pairs) -> _Pairs:
+        def unchanged(start: Pairs) -> Pairs:
             return start
 
         return lax.cond(polishing, improved, unchanged, scene.candidates.at(rows).joined(now))

@@ -64,7 +64,7 @@ def _rounding(array: Array) -> float:
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["basis", "optimum", "remaining", "variance"],
+    data_fields=["centred", "whiten", "optimum", "explained", "remaining", "variance"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -72,14 +72,18 @@ class Taken:
     """Places already in the batch, ready to score one more against.
 
     Attributes:
-        basis: the taken outputs, centred and whitened.
-        optimum: f*, centred, less what the taken outputs explain of it.
+        centred: their outputs, centred.
+        whiten: what makes these outputs independent and of unit variance; zero for places that are not there.
+        optimum: f*, centred.
+        explained: covariance of f* with the whitened outputs.
         remaining: variance of f* given the taken outputs.
         variance: variance of f* before.
     """
 
-    basis: Float[Array, "k s"]
+    centred: Float[Array, "s k"]
+    whiten: Float[Array, "k k"]
     optimum: Float[Array, " s"]
+    explained: Float[Array, " k"]
     remaining: Float[Array, ""]
     variance: Float[Array, ""]
 
@@ -100,31 +104,71 @@ def take(
     scale = jnp.sqrt(jnp.maximum(jnp.diag(covariance), jnp.finfo(centred.dtype).tiny))
     # The factor's inverse first: XLA takes five times longer to compile a solve for hundreds of columns than for few.
     factor = jnp.linalg.cholesky(_correlation(covariance))
-    whiten = solve_triangular(factor, jnp.eye(factor.shape[0], dtype=factor.dtype), lower=True)
-    basis = whiten @ (centred / scale[None]).T
-    explained = basis @ optimum
+    inverse = solve_triangular(factor, jnp.eye(factor.shape[0], dtype=factor.dtype), lower=True)
+    whiten = jnp.where(mask[None], inverse / scale[None], 0.0)
+    explained = whiten @ (centred.T @ optimum)
     total = jnp.sum(optimum**2)
     return Taken(
-        basis=basis,
-        optimum=optimum - explained @ basis,
+        centred=centred,
+        whiten=whiten,
+        optimum=optimum,
+        explained=explained,
         remaining=jnp.maximum(total - jnp.sum(explained**2), 0.0),
         variance=total,
     )
 
 
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["variance", "with_optimum", "with_places"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class Products:
+    """All that scoring candidates needs of their draws.
+
+    Attributes:
+        variance: of what would be observed at each candidate.
+        with_optimum: covariance of each candidate with f*.
+        with_places: covariance of each candidate with each place of a batch.
+    """
+
+    variance: Float[Array, " j"]
+    with_optimum: Float[Array, " j"]
+    with_places: Float[Array, "k j"]
+
+    @classmethod
+    def of(
+        cls,
+        centred: Float[Array, "s j"],
+        noise: Float[Array, " j"],
+        places: Float[Array, "s k"],
+        optimum: Float[Array, " s"],
+    ) -> "Products":
+        """From centred draws of all of them."""
+        return cls(jnp.sum(centred**2, axis=0) + noise, optimum @ centred, places.T @ centred)
+
+
 def gain(taken: Taken, centred: Float[Array, "s j"], noise: Float[Array, " j"]) -> Float[Array, " j"]:
-    """Information in nats that each candidate, from its centred outputs, adds by itself to the taken places.
+    """Information in nats that each candidate, from its centred outputs, adds by itself to the taken places."""
+    return gain_of_products(taken, Products.of(centred, noise, taken.centred, taken.optimum))
+
+
+def gain_of_products(taken: Taken, products: Products) -> Float[Array, " j"]:
+    """The same from products over the draws; `with_places` may have rows of places that are not taken.
 
     By the chain rule I(T + c) = I(T) - 1/2 log(1 - rho^2), rho the partial correlation of candidate and f* given T. A
-    candidate that the taken places determine adds nothing.
+    candidate that the taken places determine adds nothing. Products of candidates with places that stay as they are
+    need not be formed again: for k places and j candidates this costs k^2 j, not k s j, and k is far below s.
     """
-    variance = jnp.sum(centred**2, axis=0) + noise
-    residual = variance - jnp.sum((taken.basis @ centred) ** 2, axis=0)
-    covariance = taken.optimum @ centred
-    negligible = KNOWN * _rounding(centred)
-    open_ = (residual > negligible * variance) & (taken.remaining > negligible * taken.variance)
+    projected = taken.whiten @ products.with_places
+    residual = products.variance - jnp.sum(projected**2, axis=0)
+    covariance = products.with_optimum - taken.explained @ projected
+    rounding = _rounding(projected)
+    negligible = KNOWN * rounding
+    open_ = (residual > negligible * products.variance) & (taken.remaining > negligible * taken.variance)
     squared = jnp.where(open_, covariance**2 / jnp.where(open_, residual * taken.remaining, 1.0), 0.0)
-    return -0.5 * jnp.log1p(-jnp.minimum(squared, 1.0 - JITTER * _rounding(centred)))
+    return -0.5 * jnp.log1p(-jnp.minimum(squared, 1.0 - JITTER * rounding))
 
 
 def score(
