@@ -55,11 +55,12 @@ class Data:
         a0: float,
         b0: float,
         dtype: torch.dtype = torch.float32,
+        device: str = "cpu",
     ) -> "Data":
         """The observations of each level, lowest first."""
         return cls(
-            unit=torch.as_tensor(np.concatenate(units[::-1]), dtype=dtype),
-            value=torch.as_tensor(np.concatenate(values[::-1]), dtype=dtype),
+            unit=torch.as_tensor(np.concatenate(units[::-1]), dtype=dtype, device=device),
+            value=torch.as_tensor(np.concatenate(values[::-1]), dtype=dtype, device=device),
             sizes=tuple(len(seen) for seen in values),
             a0=a0,
             b0=b0,
@@ -135,6 +136,7 @@ def run(
     seed: int,
     a0: float,
     b0: float,
+    device: str = "cpu",
 ) -> tuple[float, float, float]:
     """Seconds, share of accepted transitions and last log density of one chain from a draw of the weights' prior.
 
@@ -142,16 +144,16 @@ def run(
     number of threads is PyTorch's own (torch.set_num_threads): one is right here, since a second gains nothing on nets
     this small and its waiting costs many times the work as soon as another process wants the core.
     """
-    data = Data.of(units, values, a0=a0, b0=b0)
-    generator = torch.Generator().manual_seed(seed)
-    vector = torch.randn(num_parameters(data), generator=generator)
+    data = Data.of(units, values, a0=a0, b0=b0, device=device)
+    generator = torch.Generator(device).manual_seed(seed)
+    vector = torch.randn(num_parameters(data), generator=generator, device=device)
     vector[-len(data.sizes) :] = math.log(a0 / b0)
 
     started = time.perf_counter()
     value, gradient = value_and_gradient(vector, data)
     num_accepted = 0
     for _ in range(num_transitions):
-        momentum = torch.randn(vector.shape, generator=generator)
+        momentum = torch.randn(vector.shape, generator=generator, device=device)
         energy = 0.5 * momentum.dot(momentum) - value
         new_vector, new_value, new_gradient = vector, value, gradient
         momentum = momentum + 0.5 * step_size * gradient
@@ -163,7 +165,7 @@ def run(
             momentum = momentum + kick * new_gradient
         new_energy = 0.5 * momentum.dot(momentum) - new_value
         # A divergence gives NaN, and no comparison with NaN holds: the proposal is refused.
-        if torch.rand((), generator=generator).log() < energy - new_energy:
+        if torch.rand((), generator=generator, device=device).log() < energy - new_energy:
             vector, value, gradient = new_vector, new_value, new_gradient
             num_accepted += 1
     seconds = time.perf_counter() - started

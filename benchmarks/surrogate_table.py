@@ -19,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+import blackjax
 import jax
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from tqdm import tqdm
 
+import bmbo
 from bmbo.data import Dataset
 from bmbo.inference import MCLMC, PaperHMC
 from bmbo.surrogates.darn import Darn, DarnPosterior, Preset
@@ -270,7 +272,7 @@ def frozen_chains(scores: Sequence[Score]) -> list[str]:
     return sentences
 
 
-def heading(script: str, packages: Sequence[str] = ("bmbo", "jax", "jaxlib", "blackjax", "numpy", "scipy")) -> str:
+def heading(script: str, packages: Sequence[str] = ("jax", "jaxlib", "numpy", "scipy")) -> str:
     """The command that was given, less where its results go, and what it ran with."""
     kept: list[str] = []
     arguments = iter(sys.argv[1:])
@@ -284,7 +286,9 @@ def heading(script: str, packages: Sequence[str] = ("bmbo", "jax", "jaxlib", "bl
     note = "\n\n**A quick run, to see that the script works: its figures mean nothing.**" if "--quick" in kept else ""
     command = " ".join(["python", f"benchmarks/{script}", shlex.join(kept)]).strip()
     where = f"on {device.platform} ({device.device_kind})"
-    return f"`{command}`\n\nPython {platform.python_version()}, {versions}; {where}.{note}"
+    # Both by their own word: they need not be installed, only importable.
+    ours = f"bmbo {bmbo.__version__}, blackjax {blackjax.__version__}"
+    return f"`{command}`\n\nPython {platform.python_version()}, {ours}, {versions}; {where}.{note}"
 
 
 def finite(value: Any) -> Any:

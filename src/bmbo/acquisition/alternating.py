@@ -19,8 +19,6 @@ from bmbo.protocols import Posterior, Select
 from bmbo.space import Space
 from bmbo.trial import Query
 
-SAME = 1e-5  # points nearer than this in every coordinate are one: what is left of a point after a trip through float32
-
 
 @partial(
     jax.tree_util.register_dataclass,
@@ -133,15 +131,20 @@ def _select(
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["pairs", "products", "value", "information", "rise", "trace", "sweeps", "num_scored"],
+    data_fields=["pairs", "products", "same", "value", "information", "rise", "trace", "sweeps", "num_scored"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
 class _Batch:
-    """The batch as it stands, the candidates' products with it, its a_batch, and what the last sweep added to that."""
+    """The batch as it stands, its a_batch, and what the last sweep added to that.
+
+    What each candidate has to do with each place, its products and whether they are one, is kept: while one place
+    changes the others stay, and forming it anew for all would make a sweep quadratic in the size of the batch.
+    """
 
     pairs: Pairs
     products: Float[Array, "q jm"]
+    same: Bool[Array, "q jm"]
     value: Float[Array, ""]
     information: Float[Array, ""]
     rise: Float[Array, ""]
@@ -217,8 +220,17 @@ def _random_batch(scene: Scene, number: Int[Array, ""], level: Int[Array, " q"],
     pairs = scene.candidates.at((place * num_levels + level) % scene.candidates.level.shape[0])
     none, zero = jnp.full((), -jnp.inf, scene.optimum.dtype), jnp.zeros((), jnp.int32)
     trace = jnp.full(config.num_iterations * num + 1, jnp.nan, none.dtype)
-    products = scene.with_candidates(pairs)
-    return _Batch(pairs, products, value=none, information=none, rise=-none, trace=trace, sweeps=zero, num_scored=zero)
+    return _Batch(
+        pairs=pairs,
+        products=scene.with_candidates(pairs),
+        same=pairs.same_as(scene.candidates),
+        value=none,
+        information=none,
+        rise=-none,
+        trace=trace,
+        sweeps=zero,
+        num_scored=zero,
+    )
 
 
 def _scored(scene: Scene, batch: _Batch) -> _Batch:
@@ -262,35 +274,39 @@ def _update(
     taken = _taken(scene, batch.pairs, kept)
     rest = jnp.sum(jnp.where(kept, scene.costs[batch.pairs.level], 0.0))
 
-    def scored(pairs: Pairs, gained: Float[Array, " j"]) -> Float[Array, " j"]:
+    def scored(pairs: Pairs, gained: Float[Array, " j"], repeated: Bool[Array, " j"]) -> Float[Array, " j"]:
         information = taken.information - scene.before.information + gained
         value = score(information, rest + scene.costs[pairs.level], num, scene.chance)
-        return jnp.where(_repeats(scene, batch, kept, pairs) | jnp.isnan(value), -jnp.inf, value)
+        return jnp.where(repeated | jnp.isnan(value), -jnp.inf, value)
 
     products = replace(scene.products, with_places=jnp.concatenate([scene.products.with_places, batch.products]))
-    value = scored(scene.candidates, gain_of_products(taken, products))
+    repeated = scene.repeated | jnp.any(batch.same & kept[:, None], axis=0)
+    value = scored(scene.candidates, gain_of_products(taken, products), repeated)
     proposal = scene.candidates.at(jnp.argmax(value)[None])
     num_scored = jnp.asarray(value.shape[0], jnp.int32)
     if polish is not None:
         both = proposal.joined(polish(polishing, taken, value, batch.pairs.at(place[None])))
         gained = gain(taken, both.outputs, scene.noise[both.level])
-        proposal = both.at(jnp.argmax(scored(both, gained))[None])
+        others = jnp.concatenate([scene.in_flight, kept])
+        repeated = jnp.any(scene.pending.joined(batch.pairs).same_as(both) & others[:, None], axis=0)
+        proposal = both.at(jnp.argmax(scored(both, gained, repeated))[None])
     pairs = batch.pairs.joined(proposal).at(jnp.where(kept, jnp.arange(num), num))
     # Compared by one and the same formula, so that a_batch does not fall even by rounding.
     risen, information = _value(scene, pairs)
-    moved = batch.products.at[place].set(scene.with_candidates(proposal)[0])
-    changed = replace(batch, pairs=pairs, products=moved, value=risen, information=information)
-    after = _either(risen > batch.value, changed, batch)
-    trace = after.trace.at[batch.sweeps * num + place + 1].set(after.value)
-    return replace(after, trace=trace, num_scored=batch.num_scored + num_scored)
-
-
-def _repeats(scene: Scene, batch: _Batch, kept: Bool[Array, " q"], pairs: Pairs) -> Bool[Array, " j"]:
-    """Which pairs are in the batch or in flight already."""
-    others = scene.pending.joined(batch.pairs)
-    near = jnp.all(jnp.abs(pairs.unit[:, None] - others.unit[None]) < SAME, axis=-1)
-    same = near & (pairs.level[:, None] == others.level[None])
-    return jnp.any(same & jnp.concatenate([scene.in_flight, kept])[None], axis=1)
+    rises = risen > batch.value
+    changed = replace(
+        batch,
+        pairs=jax.tree.map(partial(jnp.where, rises), pairs, batch.pairs),
+        # Row by row: a choice between two whole matrices would copy both.
+        products=batch.products.at[place].set(
+            jnp.where(rises, scene.with_candidates(proposal)[0], batch.products[place])
+        ),
+        same=batch.same.at[place].set(jnp.where(rises, proposal.same_as(scene.candidates)[0], batch.same[place])),
+        value=jnp.where(rises, risen, batch.value),
+        information=jnp.where(rises, information, batch.information),
+        num_scored=batch.num_scored + num_scored,
+    )
+    return replace(changed, trace=batch.trace.at[batch.sweeps * num + place + 1].set(changed.value))
 
 
 def _polisher(scene: Scene, posterior: Posterior, space: Space, config: Alternating) -> _Polish:

@@ -20,6 +20,9 @@ Chance = int | Literal["bound"] | None
 """How the chance level is found: so many shifts of f* among the draws, the bound for independent candidates, or not."""
 
 
+SAME = 1e-5  # points nearer than this in every coordinate are one: what is left of a point after a trip through float32
+
+
 @partial(jax.tree_util.register_dataclass, data_fields=["unit", "level", "mask"], meta_fields=[])
 @dataclass(frozen=True)
 class Pending:
@@ -53,6 +56,11 @@ class Pairs:
         """Some rows."""
         return Pairs(self.unit[rows], self.level[rows], self.outputs[:, rows])
 
+    def same_as(self, other: "Pairs") -> Bool[Array, "j i"]:
+        """Which of these are which of the others."""
+        near = jnp.abs(self.unit[:, None] - other.unit[None]) < SAME
+        return jnp.all(near, axis=-1) & (self.level[:, None] == other.level[None])
+
     def joined(self, other: "Pairs") -> "Pairs":
         """These and then the others."""
         return Pairs(
@@ -64,7 +72,18 @@ class Pairs:
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["candidates", "products", "pending", "in_flight", "optimum", "noise", "costs", "chance", "before"],
+    data_fields=[
+        "candidates",
+        "products",
+        "repeated",
+        "pending",
+        "in_flight",
+        "optimum",
+        "noise",
+        "costs",
+        "chance",
+        "before",
+    ],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -74,6 +93,7 @@ class Scene:
     Attributes:
         candidates: every candidate at every level, levels fastest.
         products: the candidates' own, and those with the pending queries.
+        repeated: which candidates are in flight already.
         pending: queries in flight.
         in_flight: which of them are no padding.
         optimum: f* of each draw, centred.
@@ -85,6 +105,7 @@ class Scene:
 
     candidates: Pairs
     products: Products
+    repeated: Bool[Array, " jm"]
     pending: Pairs
     in_flight: Bool[Array, " p"]
     optimum: Float[Array, " s"]
@@ -125,10 +146,12 @@ class Scene:
             level=jnp.tile(levels, unit.shape[0]),
             outputs=drawn[:, : unit.shape[0]].reshape(num_draws, -1),
         )
+        taken = Pairs(pending.unit, pending.level, in_flight)
         scene = cls(
             candidates=candidates,
             products=Products.of(candidates.outputs, noise[candidates.level], in_flight, best),
-            pending=Pairs(pending.unit, pending.level, in_flight),
+            repeated=jnp.any(taken.same_as(candidates) & pending.mask[:, None], axis=0),
+            pending=taken,
             in_flight=pending.mask,
             optimum=best,
             noise=noise,
