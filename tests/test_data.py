@@ -132,15 +132,15 @@ def test_a_failure_at_a_level_without_values_is_left_out():
     assert int(data.mask.sum()) == 1
 
 
-def test_rows_are_in_the_order_in_which_outcomes_arrived():
+def test_rows_are_in_the_order_of_numbers_whatever_arrived_first():
     history = History(Problem(SPACE, LADDER, maximise=True))
     for number in range(3):
         history = history.asked(Query((number / 64, 0.5), 0))
     for number in (2, 0, 1):
         history = history.with_outcome(number, Outcome(float(number), 1.0))
     numbers, values = observed(Dataset.of(history), 0)
-    np.testing.assert_allclose(numbers, [2, 0, 1])
-    np.testing.assert_allclose(values, [2, 0, 1], atol=1e-6)
+    np.testing.assert_allclose(numbers, [0, 1, 2])
+    np.testing.assert_allclose(values, [0, 1, 2], atol=1e-6)
 
 
 def test_the_observations_of_some_trials_leave_the_others_out():

@@ -53,7 +53,7 @@ SELECT = Alternating(
     optimum_steps=5,
 )
 SMALL = Bayes(SURROGATE, SELECT, num_startup=2)
-INFORMED = replace(SMALL, improve=False)
+INFORMED = replace(SMALL, improve=0.0)
 
 
 def value_of(query):
@@ -268,14 +268,41 @@ print([(query.unit, query.level) for query in queries])
     assert done.stdout.splitlines()[-1] == str([(query.unit, query.level) for query in queries])
 
 
-def test_values_that_arrive_in_another_order_are_another_history_and_no_carry_hides_it():
+def test_values_that_arrive_in_another_order_give_the_same_suggestion():
     forth, back = started(), started()
     for number in range(4):
         forth, back = told(forth, number), told(back, 3 - number)
-    _, carry = INFORMED.suggest(KEY, forth, 2)
-    queries, _ = INFORMED.suggest(KEY, back, 2, carry)
+    assert back == forth
+    queries, _ = INFORMED.suggest(KEY, forth, 2)
     assert valid(queries)
-    assert queries == INFORMED.suggest(KEY, back, 2)[0]
+    assert INFORMED.suggest(KEY, back, 2)[0] == queries
+
+
+def test_a_value_that_arrives_late_before_others_is_no_trouble_for_the_carry():
+    late = started()
+    for number in (1, 2, 3):
+        late = told(late, number)
+    _, carry = INFORMED.suggest(KEY, late, 2)
+    whole = told(late, 0)
+    assert INFORMED.suggest(KEY, whole, 2, carry)[0] == INFORMED.suggest(KEY, whole, 2)[0]
+
+
+def test_what_selects_sees_measured_costs_as_numbers():
+    noted = []
+
+    @dataclass(frozen=True)
+    class Costs(Noted):
+        def __call__(self, key, posterior, problem, pending, num):
+            noted.append(problem.ladder.costs)
+            return super().__call__(key, posterior, problem, pending, num)
+
+    problem = Problem(SPACE, Ladder([Fidelity(1, cost="measure"), Fidelity(10, cost="measure")]))
+    history = started(problem=problem)
+    for number in range(4):
+        seconds = 2.0 + 5.0 * history.trials[number].query.level
+        history = history.with_outcome(number, Outcome(1.0, seconds, seconds))
+    replace(INFORMED, surrogate=Fake([]), select=Costs([])).suggest(KEY, history, 2)
+    assert noted == [(2.0, 7.0)]
 
 
 def test_queries_in_flight_are_told_to_the_selection_and_not_asked_for_again():
@@ -355,13 +382,13 @@ def test_a_fit_that_is_not_finite_gives_random_queries_and_a_warning(caplog):
 
 
 def test_every_second_query_at_the_top_goes_where_improvement_is_expected(monkeypatch):
-    monkeypatch.setattr("bmbo.policies.bayes.most_improving", lambda *_: SPACE.encode({"x": 0.25, "n": 5}))
+    monkeypatch.setattr("bmbo.policies.bayes.most_improving", lambda *_, **__: SPACE.encode({"x": 0.25, "n": 5}))
     policy = replace(SMALL, surrogate=Fake([]), select=Noted([]))
     tagged = [IMPROVES in query.tag for _, queries in run(policy, 8)[2:] for query in queries]
     assert tagged == [False, True] * 6
     single = [IMPROVES in query.tag for _, queries in run(policy, 10, num=1)[4:] for query in queries]
     assert single == [False, True] * 3
-    without = run(replace(policy, improve=False), 6)
+    without = run(replace(policy, improve=0.0), 6)
     assert not any(query.tag for _, queries in without for query in queries)
 
 

@@ -12,11 +12,17 @@ BAD = [
     (lambda: Fidelity(1, cost=-2.0), ValueError, "fidelity 1: cost must be positive and finite, got -2.0"),
     (lambda: Fidelity("full", cost=math.inf), ValueError, "fidelity 'full': cost must be positive and finite, got inf"),
     (lambda: Fidelity("full", cost=math.nan), ValueError, "fidelity 'full': cost must be positive and finite, got nan"),
-    (lambda: Fidelity(1, cost="1"), TypeError, "fidelity 1: cost must be a number, got '1'"),
-    (lambda: Fidelity(1, cost=True), TypeError, "fidelity 1: cost must be a number, got True"),
+    (lambda: Fidelity(1, cost="1"), TypeError, "fidelity 1: cost must be a number or \"measure\", got '1'"),
+    (lambda: Fidelity(1, cost=True), TypeError, 'fidelity 1: cost must be a number or "measure", got True'),
     (lambda: Fidelity([1], cost=1), TypeError, "must be a number, a string or a boolean, got [1]"),
     (lambda: Ladder([]), ValueError, "at least one fidelity is needed"),
     (lambda: Ladder([1, 10]), TypeError, "fidelities must be bmbo.Fidelity objects, got 1"),
+    (
+        lambda: Ladder([Fidelity(1, cost="measure"), Fidelity(2, cost=2)]),
+        ValueError,
+        "costs must be given for all fidelities or measured for all, got 1: measure, 2: 2.0",
+    ),
+    (lambda: Ladder([Fidelity(1, cost="measure")]).costs, ValueError, "these costs are measured: history.priced"),
     (
         lambda: Ladder([Fidelity(1, cost=1), Fidelity("1", cost=2), Fidelity(2, cost=3)]),
         ValueError,
@@ -41,6 +47,11 @@ def test_a_fidelity_is_named_after_its_value_unless_it_has_a_name():
 def test_a_cost_given_as_an_integer_is_kept_as_a_float():
     assert type(Fidelity(1, cost=3).cost) is float
     assert Fidelity(1, cost=3) == Fidelity(1, cost=3.0)
+
+
+def test_a_ladder_knows_whether_its_costs_are_measured():
+    assert Ladder([Fidelity(1, cost="measure"), Fidelity(2, cost="measure")]).measured
+    assert not Ladder([Fidelity(1, cost=1), Fidelity(2, cost=2)]).measured
 
 
 def test_the_last_fidelity_is_the_top():

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array, Float
+from scipy.special import erfcx
+from scipy.stats import norm
 
 import bmbo
-from bmbo.acquisition.recommend import most_improving, recommend
+from bmbo.acquisition.recommend import log_expected_improvement, most_improving, recommend
 from bmbo.data import Dataset
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.space import Categorical, Int, Space
@@ -115,12 +117,39 @@ def test_expected_improvement_is_no_smaller_than_anywhere_on_a_fine_grid(best):
     posterior = Bumps(height, jnp.asarray([[0.2, 0.3], [0.7, 0.8], [0.8, 0.2]]), 0.15)
 
     def improvement(unit):
-        return jnp.mean(jnp.maximum(posterior.draw(unit)[..., -1] - best, 0.0), axis=0)
+        return log_expected_improvement(posterior.draw(unit)[..., -1] - best)
 
     side = np.linspace(0, 1, 101, dtype=np.float32)
     grid = jnp.asarray(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2))
-    found = most_improving(KEY, posterior, PLANE, best, [])
+    found = most_improving(KEY, posterior, PLANE, best, known=[])
     assert float(improvement(jnp.asarray([found], jnp.float32))[0]) >= float(jnp.max(improvement(grid))) - 1e-4
+
+
+@pytest.mark.parametrize("z", [-300.0, -21.0, -19.0, -3.0, -0.5, 0.0, 0.5, 3.0, 30.0])
+def test_the_log_of_expected_improvement_is_the_closed_form_with_its_slope(z):
+    spread = np.asarray([-2.0, 2.0] * 8)
+
+    def value(shift):
+        return log_expected_improvement(jnp.asarray(spread + 2.0 * z, jnp.float32)[:, None] + shift)[0]
+
+    # phi(z) + z Phi(z) by the scaled complementary error function, exact far to the left.
+    if z < 0:
+        exact = -0.5 * z**2 - 0.5 * np.log(2 * np.pi) + np.log1p(z * np.sqrt(np.pi / 2) * erfcx(-z / np.sqrt(2)))
+    else:
+        exact = np.log(norm.pdf(z) + z * norm.cdf(z))
+    assert float(value(0.0)) == pytest.approx(np.log(2.0) + exact, rel=1e-5, abs=5e-3)
+    slope = np.exp(norm.logcdf(z) - exact) / 2.0
+    assert float(jax.grad(value)(0.0)) == pytest.approx(slope, rel=0.03)
+
+
+def test_what_is_taken_must_be_improved_upon_as_well():
+    # Two peaks of equal expectation, the second surer: once the first is taken, the other is what is left to gain.
+    height = jnp.asarray([[2.0, 1.0], [0.0, 1.1], [2.1, 0.9], [0.1, 1.0]], jnp.float32)
+    posterior = Bumps(height, jnp.asarray([[0.2, 0.2], [0.8, 0.8]]), 0.1)
+    first = most_improving(KEY, posterior, PLANE, 0.5, known=[])
+    assert first == pytest.approx((0.2, 0.2), abs=2e-2)
+    second = most_improving(KEY, posterior, PLANE, 0.5, known=[], taken=[first])
+    assert second == pytest.approx((0.8, 0.8), abs=5e-2)
 
 
 def test_points_of_discrete_spaces_are_points_that_can_be_run():
@@ -130,7 +159,7 @@ def test_points_of_discrete_spaces_are_points_that_can_be_run():
     known = [space.encode({"n": 5, "c": "a"})]
     for unit in (
         recommend(KEY, posterior, problem, data(dim=4), known).unit,
-        most_improving(KEY, posterior, problem, -1.0, known),
+        most_improving(KEY, posterior, problem, -1.0, known=known),
     ):
         assert space.encode(space.decode(unit)) == unit
         assert space.decode(unit) == {"n": 3, "c": "b"}

@@ -94,10 +94,10 @@ def test_the_best_is_at_the_top_level_and_by_direction(maximise, best):
     assert history.best.value == best
 
 
-def test_of_equal_bests_the_one_that_arrived_first_is_the_best():
+def test_of_equal_bests_the_one_asked_first_is_the_best():
     history = EMPTY.asked(Query((0.1, 0.1), TOP)).asked(Query((0.2, 0.2), TOP))
     history = history.with_outcome(1, Outcome(1.0, 1.0)).with_outcome(0, Outcome(1.0, 1.0))
-    assert history.best == history.trials[1]
+    assert history.best == history.trials[0]
 
 
 def test_there_is_no_best_without_a_value_at_the_top():
@@ -145,10 +145,10 @@ def test_any_interleaving_of_asked_and_told_replays_to_the_same_history(data):
     check_invariants(history, [number for number, _ in events if number is not None])
 
 
-def check_invariants(history, arrived):
-    """What holds of every history, with the numbers of trials in the order in which their outcomes arrived."""
+def check_invariants(history, told):
+    """What holds of every history, with the numbers of trials that have an outcome."""
     assert [t.number for t in history.trials] == list(range(len(history.trials)))
-    assert [t.number for t in history.told] == arrived
+    assert [t.number for t in history.told] == sorted(told)
     assert sorted(t.number for t in (*history.done, *history.failed, *history.pending)) == list(
         range(len(history.trials))
     )
@@ -158,12 +158,52 @@ def check_invariants(history, arrived):
 
 
 @given(st.permutations(range(6)))
-def test_the_order_in_which_outcomes_arrive_changes_only_their_ranks(order):
+def test_the_order_in_which_outcomes_arrive_changes_nothing(order):
     history = EMPTY
     for number in range(6):
         history = history.asked(Query((number / 10, 0.5), number % 2))
+    in_turn = shuffled = history
+    for number in range(6):
+        in_turn = in_turn.with_outcome(number, Outcome(float(number), 1.0))
     for number in order:
-        history = history.with_outcome(number, Outcome(float(number), 1.0))
-    assert [t.value for t in history.trials] == [float(number) for number in range(6)]
-    assert [t.number for t in history.told] == list(order)
-    assert history.best == history.trials[1]
+        shuffled = shuffled.with_outcome(number, Outcome(float(number), 1.0))
+    assert shuffled == in_turn
+    assert [t.number for t in shuffled.told] == list(range(6))
+    assert shuffled.best == shuffled.trials[1]
+
+
+def measured(*values):
+    return Problem(SPACE, Ladder([Fidelity(value, cost="measure") for value in values]))
+
+
+def test_given_costs_are_the_price_whatever_the_durations():
+    history = history_of(EMPTY.problem, (0, Outcome(1.0, 1.0, seconds=99.0)))
+    assert history.priced == history.problem
+
+
+def test_a_measured_price_is_the_mean_duration_of_the_trials_with_a_value():
+    told = [Outcome(1.0, 2.0, seconds=2.0), Outcome(1.0, 4.0, seconds=4.0), Outcome(None, 0.1, 0.1, error="boom")]
+    history = history_of(measured(1, 10), *((0, outcome) for outcome in told), (TOP, Outcome(1.0, 50.0, seconds=50.0)))
+    assert history.priced.ladder.costs == (3.0, 50.0)
+    assert history.priced.space is history.problem.space
+
+
+def test_where_only_failures_are_known_their_duration_is_the_price():
+    history = history_of(measured(1, 10), (0, Outcome(None, 3.0, 3.0, error="boom")))
+    assert history.priced.ladder.costs == (3.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "told", "costs"),
+    [
+        ((1, 10, 50), {}, (1.0, 1.0, 1.0)),
+        ((1, 10, 50), {0: 2.0}, (2.0, 20.0, 100.0)),
+        ((1, 10, 50), {0: 2.0, 1: 40.0}, (2.0, 40.0, 150.0)),
+        (("coarse", "fine"), {0: 2.0}, (2.0, 2.0)),
+        ((0, 10, 20), {1: 5.0}, (5.0, 5.0, 10.0)),
+        ((1, 2), {0: 0.0}, (1.0, 1.0)),
+    ],
+)
+def test_a_level_that_nothing_is_known_of_is_priced_like_the_others(values, told, costs):
+    history = history_of(measured(*values), *((at, Outcome(1.0, secs, seconds=secs)) for at, secs in told.items()))
+    assert history.priced.ladder.costs == pytest.approx(costs)

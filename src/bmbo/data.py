@@ -60,7 +60,7 @@ class Dataset:
 
     @classmethod
     def of(cls, history: History) -> "Dataset":
-        """The observations of a history, in the order in which they arrived; a failed run counts as its level's worst.
+        """The observations of a history, in the order of their numbers; a failed run counts as its level's worst.
 
         Leaving failures out would let a policy ask for the same hopeless point for ever.
         """

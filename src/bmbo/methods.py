@@ -15,7 +15,7 @@ def bmbo_darn(preset: Preset = "default", *, num_startup: int | None = None, dev
     surrogate = Darn.preset(preset)
     if preset == "paper":
         select = Alternating(observation_noise=False, subtract_chance=False)
-        return Bayes(surrogate, select, num_startup=num_startup or 10, improve=False, anchor_growth=None, device=device)
+        return Bayes(surrogate, select, num_startup=num_startup or 10, improve=0.0, anchor_growth=None, device=device)
     return Bayes(surrogate, Alternating(), num_startup=num_startup or 5, device=device)
 
 

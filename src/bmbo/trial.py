@@ -44,12 +44,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Trial:
-    """A query and, once it is known, its outcome; `rank` is its place in the order in which outcomes arrived."""
+    """A query and, once it is known, its outcome."""
 
     number: int
     query: Query
     outcome: Outcome | None = None
-    rank: int | None = None
 
     @property
     def value(self) -> float | None:
@@ -59,24 +58,27 @@ class Trial:
 
 @dataclass(frozen=True)
 class History:
-    """All that is known of a problem; asking and telling give a new history and leave the old one as it was."""
+    """All that is known of a problem; asking and telling give a new history and leave the old one as it was.
+
+    Trials are in the order of their numbers, never of their arrival: runs in parallel are as repeatable as others.
+    """
 
     problem: Problem
     trials: tuple[Trial, ...] = ()
 
     @property
     def told(self) -> tuple[Trial, ...]:
-        """Trials with an outcome, in the order in which the outcomes arrived."""
-        return tuple(sorted((t for t in self.trials if t.rank is not None), key=lambda t: t.rank or 0))
+        """Trials with an outcome."""
+        return tuple(t for t in self.trials if t.outcome is not None)
 
     @property
     def done(self) -> tuple[Trial, ...]:
-        """Trials with a value, in the order in which the values arrived."""
-        return tuple(t for t in self.told if t.value is not None)
+        """Trials with a value."""
+        return tuple(t for t in self.trials if t.value is not None)
 
     @property
     def failed(self) -> tuple[Trial, ...]:
-        """Trials that ended without a value, in the order in which they did."""
+        """Trials that ended without a value."""
         return tuple(t for t in self.told if t.value is None)
 
     @property
@@ -91,9 +93,32 @@ class History:
 
     @property
     def best(self) -> Trial | None:
-        """The best trial at the top fidelity; the earliest of equals."""
+        """The best trial at the top fidelity; the lowest number of equals."""
         top = [t for t in self.done if t.query.level == self.problem.ladder.top]
         return max(top, key=lambda t: self.problem.sign * (t.value or 0.0), default=None)
+
+    @property
+    def priced(self) -> Problem:
+        """The problem with a number for every cost: as given, or where it is measured the mean seconds of a level.
+
+        A level that nothing is known of is priced like the others, in proportion to the fidelities where these are
+        numbers; 1 while nothing is known at all.
+        """
+        if not self.problem.ladder.measured:
+            return self.problem
+        return replace(self.problem, ladder=self.problem.ladder.priced(self._mean_seconds()))
+
+    def _mean_seconds(self) -> dict[int, float]:
+        """Mean duration of each level's trials, those of 0 seconds left out: theirs is not known."""
+        known: dict[int, float] = {}
+        # Failures often end early: they count only where there is nothing else.
+        for trials in (self.failed, self.done):
+            levels: dict[int, list[float]] = {}
+            for trial in trials:
+                if trial.outcome is not None and trial.outcome.seconds > 0:
+                    levels.setdefault(trial.query.level, []).append(trial.outcome.seconds)
+            known.update({level: sum(seconds) / len(seconds) for level, seconds in levels.items()})
+        return known
 
     def asked(self, query: Query) -> "History":
         """This history with one more trial in flight."""
@@ -112,7 +137,6 @@ class History:
         trial = self.trials[number]
         if trial.outcome is not None:
             raise ValueError(f"trial {number} has an outcome already: {trial.outcome}")
-        rank = sum(t.outcome is not None for t in self.trials)
         trials = list(self.trials)
-        trials[number] = replace(trial, outcome=outcome, rank=rank)
+        trials[number] = replace(trial, outcome=outcome)
         return replace(self, trials=tuple(trials))

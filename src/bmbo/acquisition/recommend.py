@@ -1,5 +1,6 @@
 """Points of the top fidelity that are good in themselves: what to use, and where to look for better."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -7,7 +8,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jax.scipy.special import log_ndtr, ndtr
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bmbo.acquisition.box import minimise_box
 from bmbo.acquisition.optimum import find_optimum
@@ -19,6 +21,7 @@ from bmbo.space import Space
 NUM_CANDIDATES = 512
 NUM_CLIMBS = 16
 CLIMB_STEPS = 40
+LOST = 20.0  # standard deviations below the mean at which 1 + z Phi(z) / phi(z) is down to three digits in float32
 
 Criterion = Callable[[Float[Array, "s b"]], Float[Array, " b"]]
 """From the draws of the top level at some points to how good the points are."""
@@ -46,16 +49,30 @@ def recommend(
 
 
 def most_improving(
-    key: PRNGKeyArray, posterior: Posterior, problem: Problem, best: float, known: Sequence[tuple[float, ...]]
+    key: PRNGKeyArray,
+    posterior: Posterior,
+    problem: Problem,
+    best: float,
+    *,
+    known: Sequence[tuple[float, ...]],
+    taken: Sequence[tuple[float, ...]] = (),
 ) -> tuple[float, ...]:
-    """The point of the largest expected improvement over `best`, a standardised value of the top level."""
-    rows = _rows(known, problem.space.dim)
-    return _exact(_improving(key, posterior, jnp.asarray(best, rows.dtype), rows, space=problem.space), problem.space)
+    """The point of the largest expected improvement over `best`, a standardised value of the top level.
+
+    `known` are points to begin from. What is `taken`, by queries in flight or by other places of the batch, must be
+    improved upon as well: in each drawn function by its own value there.
+    """
+    rows, places = _rows(known, problem.space.dim), _rows(taken, problem.space.dim, smallest=8)
+    mask = jnp.arange(places.shape[0]) < len(taken)
+    found = _improving(
+        key, posterior, jnp.asarray(best, rows.dtype), known=rows, taken=places, mask=mask, space=problem.space
+    )
+    return _exact(found, problem.space)
 
 
-def _rows(known: Sequence[tuple[float, ...]], dim: int) -> Float[Array, "e d"]:
-    """Points as an array, padded to a power of two of at least 32 by the last, so that few shapes recur."""
-    size = max(32, 1 << max(len(known) - 1, 0).bit_length())
+def _rows(known: Sequence[tuple[float, ...]], dim: int, smallest: int = 32) -> Float[Array, "e d"]:
+    """Points as an array, padded to a power of two by the last, so that few shapes recur."""
+    size = max(smallest, 1 << max(len(known) - 1, 0).bit_length())
     padding = [known[-1] if known else (0.5,) * dim] * (size - len(known))
     return jnp.asarray(np.asarray([*known, *padding], np.float32).reshape(size, dim))
 
@@ -80,14 +97,42 @@ def _safest(
 
 @partial(jax.jit, static_argnames=("space",))
 def _improving(
-    key: PRNGKeyArray, posterior: Posterior, best: Float[Array, ""], known: Float[Array, "e d"], *, space: Space
+    key: PRNGKeyArray,
+    posterior: Posterior,
+    best: Float[Array, ""],
+    *,
+    known: Float[Array, "e d"],
+    taken: Float[Array, "t d"],
+    mask: Bool[Array, " t"],
+    space: Space,
 ) -> Float[Array, " d"]:
+    there = jnp.where(mask[None], posterior.draw(taken)[..., -1], -jnp.inf)
+    floor = jnp.maximum(best, jnp.max(there, axis=1))
+
     def improvement(drawn: Float[Array, "s b"]) -> Float[Array, " b"]:
-        return jnp.mean(jnp.maximum(drawn - best, 0.0), axis=0)
+        return log_expected_improvement(drawn - floor[:, None])
 
     key_optima, key_search = jax.random.split(key)
     optima = find_optimum(key_optima, posterior, space.dim, num_starts=2, snap=space.snap).unit
     return _best_point(key_search, posterior, improvement, jnp.concatenate([known, optima]), space)
+
+
+def log_expected_improvement(excess: Float[Array, "s b"]) -> Float[Array, " b"]:
+    """Logarithm of E max(excess, 0) for a Gaussian with the draws' mean and variance.
+
+    From the draws themselves it would be zero, with no slope, wherever none of them improves.
+    """
+    # The offset keeps the gradient finite where all draws agree.
+    std = jnp.sqrt(jnp.var(excess, axis=0) + 1e-12)
+    z = jnp.mean(excess, axis=0) / std
+    log_density = -0.5 * z**2 - 0.5 * math.log(2.0 * math.pi)
+    # z Phi(z) + phi(z), for z < 0 as phi(z) (1 + z Phi(z) / phi(z)); the bracket tends to 1 / (z^2 + 3), and where
+    # single precision loses it in the difference that is what is left of it. Clipped, so that each branch is finite.
+    above, below = jnp.where(z > 0.0, z, 0.0), jnp.where(z > 0.0, 0.0, jnp.maximum(z, -LOST))
+    right = jnp.log(above * ndtr(above) + jnp.exp(-0.5 * above**2) / math.sqrt(2.0 * math.pi))
+    ratio = jnp.exp(log_ndtr(below) + 0.5 * below**2 + 0.5 * math.log(2.0 * math.pi))
+    bracket = jnp.where(z < -LOST, -jnp.log(z**2 + 3.0), jnp.log1p(below * ratio))
+    return jnp.log(std) + jnp.where(z > 0.0, right, log_density + bracket)
 
 
 def _best_point(

@@ -22,7 +22,7 @@ IMPROVES = "improves"
 """Tag of a query that was chosen for its expected improvement."""
 
 Seen = tuple[tuple[int, float | None], ...]
-"""Trials that a fit has seen, with their values, in the order in which they arrived."""
+"""Trials that a fit has seen, with their values, in the order of their numbers."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Bayes:
         surrogate: what learns.
         select: what chooses.
         num_startup: random queries at each level before the surrogate takes over.
-        improve: whether every second query at the top goes where the expected improvement is largest. Information alone
+        improve: the share of queries at the top that go where the expected improvement is largest. Information alone
             learns where the optimum is without ever going there.
         anchor_growth: anchors are this factor apart; None fits anew each time.
         device: where to compute.
@@ -57,13 +57,15 @@ class Bayes:
     surrogate: Surrogate
     select: Select
     num_startup: int = 5
-    improve: bool = True
+    improve: float = 0.5
     anchor_growth: float | None = 1.5
     device: runtime.Device = "auto"
 
     def __post_init__(self) -> None:
         if self.num_startup < 1:
             raise ValueError(f"num_startup must be at least 1, got {self.num_startup}")
+        if not 0 <= self.improve <= 1:
+            raise ValueError(f"improve must be a share between 0 and 1, got {self.improve}")
         if self.anchor_growth is not None and not self.anchor_growth > 1:
             raise ValueError(f"anchor_growth must be above 1, got {self.anchor_growth}")
 
@@ -86,30 +88,41 @@ class Bayes:
         pending = [trial.query for trial in history.pending]
         key_batch, key_improve = jax.random.split(jax.random.fold_in(key_select, first))
         with runtime.computing_on(self.device):
-            queries = self.select(key_batch, carry.posterior, history.problem, pending, num)
-            place = self._place_to_improve(history, queries)
-            if place is not None:
-                queries[place] = self._improving(key_improve, history, carry.posterior)
-        return queries, carry
+            queries = self.select(key_batch, carry.posterior, history.priced, pending, num)
+            return self._improved(key_improve, history, carry.posterior, queries), carry
 
-    def _place_to_improve(self, history: History, queries: list[Query]) -> int | None:
-        """The first place at the top that follows another top query chosen for its information."""
-        if not self.improve or history.best is None:
-            return None
-        top = history.problem.ladder.top
-        asked = [trial.query for trial in history.trials[self.num_startup * (top + 1) :]]
-        before = [query for query in asked if query.level == top]
-        places = [place for place, query in enumerate(queries) if query.level == top]
-        waiting = not before or IMPROVES in before[-1].tag
-        return next(iter(places[1:] if waiting else places), None)
-
-    def _improving(self, key: PRNGKeyArray, history: History, posterior: Posterior) -> Query:
+    def _improved(self, key: PRNGKeyArray, history: History, posterior: Posterior, queries: list[Query]) -> list[Query]:
+        """The batch, with some of its places at the top moved to where the expected improvement is largest."""
+        places = self._places_to_improve(history, queries)
+        best = history.best
+        if not places or best is None:
+            return queries
         problem, data = history.problem, Dataset.of(history)
-        top, best = problem.ladder.top, history.best
-        value = 0.0 if best is None else problem.sign * (best.value or 0.0)
+        top, queries = problem.ladder.top, list(queries)
+        value = problem.sign * (best.value or 0.0)
         standardised = (value - float(data.mean[top])) / float(data.std[top])
         known = [trial.query.unit for trial in history.done if trial.query.level == top]
-        return Query(most_improving(key, posterior, problem, standardised, known), top, {IMPROVES: True})
+        taken = [trial.query.unit for trial in history.pending if trial.query.level == top]
+        taken += [query.unit for place, query in enumerate(queries) if query.level == top and place not in places]
+        for place in places:
+            key_place = jax.random.fold_in(key, place)
+            unit = most_improving(key_place, posterior, problem, standardised, known=known, taken=taken)
+            queries[place] = Query(unit, top, {IMPROVES: True})
+            taken.append(unit)
+        return queries
+
+    def _places_to_improve(self, history: History, queries: list[Query]) -> list[int]:
+        """Those at the top that keep the share of queries chosen for improvement at what was asked for."""
+        top = history.problem.ladder.top
+        asked = [trial.query for trial in history.trials if trial.query.level == top][self.num_startup :]
+        num_improve, places = sum(IMPROVES in query.tag for query in asked), list[int]()
+        for place, query in enumerate(queries):
+            if query.level == top:
+                asked.append(query)
+                if num_improve + 1 <= self.improve * len(asked):
+                    places.append(place)
+                    num_improve += 1
+        return places
 
     def learn(self, key: PRNGKeyArray, history: History, carry: Any = None) -> Carry:
         """Fits all outcomes, from the chains of their anchor."""
