@@ -4,7 +4,8 @@ Shape letters, the same in every file: n observations (padded), d cube coordinat
 points in a set, s draws, c chains, p parameters of one draw, r restarts, b rows of a batched optimisation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -67,4 +68,47 @@ class Policy(Protocol):
 
         A pure function of (key, history): the key is the study's own, the same at every call, and `carry` only a cache.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What came of one job.
+
+    Attributes:
+        number: under which it was submitted.
+        value: what it returned, unchecked; None when it returned nothing.
+        seconds: how long it ran.
+        error: why it has no value: an exception, a crash, a timeout, in one line.
+        exception: the exception itself, where there was one and it could be carried here.
+        lost: whether the place where it ran was lost (a node, the engine): it should be run again.
+    """
+
+    number: int
+    value: object = None
+    seconds: float = 0.0
+    error: str | None = None
+    exception: BaseException | None = None
+    lost: bool = False
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Runs jobs somewhere; the only part that ever calls an objective."""
+
+    @property
+    def num_workers(self) -> int:
+        """How many jobs may run at once."""
+        ...
+
+    def submit(self, number: int, job: Callable[[], object]) -> None:
+        """Starts a job; the caller never has more than `num_workers` in flight."""
+        ...
+
+    def collect(self, seconds: float) -> list[Finished]:
+        """What has finished since the last call, each job once; waits up to so many seconds for a first one."""
+        ...
+
+    def close(self) -> None:
+        """Kills what still runs and frees everything; a second call does nothing."""
         ...
