@@ -4,14 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow lint format docs bench clean
+.PHONY: install demo test test-slow test-faults lint format docs bench clean
 
 install: $(STAMP)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[plot]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[configspace,dashboard,pandas,plot,postgresql,ray]" --group dev
 	touch $@
 
 demo: install
@@ -22,6 +22,10 @@ test: install
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow
+
+# Kills planners and workers at random moments, on SQLite and PostgreSQL, for some minutes.
+test-faults: install
+	$(BIN)/python -m pytest -m faults
 
 lint: install
 	$(BIN)/ruff check .
@@ -41,6 +45,7 @@ docs: install
 bench: install
 	$(BIN)/python benchmarks/suggest_speed.py --hmc
 	$(BIN)/python benchmarks/search_scaling.py
+	$(BIN)/python benchmarks/ledger_throughput.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

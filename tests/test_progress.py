@@ -33,7 +33,7 @@ def test_one_line_says_the_best_at_the_top_and_the_use_of_each_level(told, text)
 
 
 def test_with_a_budget_the_bar_runs_over_cost(capsys):
-    with Progress(PROBLEM, 10.0, 7, True) as progress:
+    with Progress(lived(), 10.0, 7, True) as progress:
         progress.show(lived((0, 1.0)))
         progress.show(lived((0, 1.0), (1, 0.25)))
     last = capsys.readouterr().err.split("\r")[-1]
@@ -43,7 +43,7 @@ def test_with_a_budget_the_bar_runs_over_cost(capsys):
 
 
 def test_without_a_budget_the_bar_runs_over_trials(capsys):
-    with Progress(PROBLEM, None, 4, True) as progress:
+    with Progress(lived(), None, 4, True) as progress:
         progress.show(lived((0, 1.0)))
         progress.show(lived((0, 1.0), (1, 0.25)))
     last = capsys.readouterr().err.split("\r")[-1]
@@ -51,15 +51,16 @@ def test_without_a_budget_the_bar_runs_over_trials(capsys):
     assert "2/4 trial" in last
 
 
-def test_what_was_done_before_this_run_does_not_count(capsys):
-    earlier = [(1, 1.0), (1, 2.0)]
-    with Progress(PROBLEM, 10.0, None, True) as progress:
+def test_the_bar_begins_with_what_the_study_held_before(capsys):
+    earlier = [(0, 1.0), (0, 2.0)]
+    with Progress(lived(*earlier), 10.0, None, True) as progress:
+        assert "4/10 cost" in capsys.readouterr().err.split("\r")[-1]
         progress.show(lived(*earlier, (0, 1.0)))
-    assert "2/10 cost" in capsys.readouterr().err.split("\r")[-1]
+    assert "6/10 cost" in capsys.readouterr().err.split("\r")[-1]
 
 
 def test_with_a_time_limit_alone_there_is_a_count_and_no_share(capsys):
-    with Progress(PROBLEM, None, None, True) as progress:
+    with Progress(lived(), None, None, True) as progress:
         progress.show(lived((0, 1.0)))
     last = capsys.readouterr().err.split("\r")[-1]
     assert "1" in last.partition("trial")[0]
@@ -67,6 +68,14 @@ def test_with_a_time_limit_alone_there_is_a_count_and_no_share(capsys):
 
 
 def test_a_bar_that_is_not_wanted_prints_nothing(capsys):
-    with Progress(PROBLEM, 10.0, None, False) as progress:
+    with Progress(lived(), 10.0, None, False) as progress:
         progress.show(lived((0, 1.0)))
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("limits", [(None, 1), (1.0, None)])
+def test_a_study_that_holds_more_than_the_limit_is_shown_all_the_same(limits, capsys):
+    earlier = [(0, 1.0), (0, 2.0)]
+    with Progress(lived(*earlier), *limits, True) as progress:
+        progress.show(lived(*earlier, (0, 1.0)))
+    assert "100%" in capsys.readouterr().err

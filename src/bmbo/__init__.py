@@ -3,8 +3,9 @@
 from bmbo.methods import bmbo_darn, random_search
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.space import Categorical, Float, Int, Space
-from bmbo.study import Study, StudyRecommendation, StudyTrial, create_study
+from bmbo.study import Study, create_study, load_study
 from bmbo.trial import History, Outcome, Query, Trial
+from bmbo.views import StudyRecommendation, StudyTrial
 
 __version__ = "0.1.0"
 
@@ -25,5 +26,6 @@ __all__ = [
     "Trial",
     "bmbo_darn",
     "create_study",
+    "load_study",
     "random_search",
 ]

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bmbo.methods import bmbo_darn
-from bmbo.study import Study, StudyTrial
+from bmbo.study import create_study
 from bmbo.synthetic import branin
+from bmbo.views import StudyTrial
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -21,8 +22,16 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     function = branin()
     ladder = function.problem.ladder
-    study = Study(function.problem, bmbo_darn(), options.seed)
-    levels = ", ".join(f"{fidelity.name} (cost {fidelity.cost:g})" for fidelity in ladder.fidelities)
+    study = create_study(
+        space=function.problem.space,
+        fidelities=ladder.fidelities,
+        direction="maximize",
+        seed=options.seed,
+        method=bmbo_darn(),
+    )
+    levels = ", ".join(
+        f"{fidelity.name} (cost {cost:g})" for fidelity, cost in zip(ladder.fidelities, ladder.costs, strict=True)
+    )
     print(f"Maximising Branin at fidelities {levels}; budget {options.total_cost:g}, batches of {options.batch_size}.")
 
     def objective(trial: StudyTrial) -> float:

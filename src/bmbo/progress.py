@@ -4,38 +4,42 @@ from types import TracebackType
 
 from tqdm.auto import tqdm
 
-from bmbo.problem import Problem
 from bmbo.trial import History
 
 
 class Progress:
-    """A bar over cost (or over trials, where there is no budget) with the best at the top and the use of each level."""
+    """A bar over cost (or over trials, where there is no budget) with the best at the top and the use of each level.
 
-    def __init__(self, problem: Problem, total_cost: float | None, n_trials: int | None, show: bool) -> None:
-        self._problem = problem
+    Like the limits, it counts what the study held before.
+    """
+
+    def __init__(self, history: History, total_cost: float | None, n_trials: int | None, show: bool) -> None:
         self._by_cost = total_cost is not None
+        self._done = self._count(history)
+        limit = total_cost if self._by_cost else n_trials
         self._bar = tqdm(
-            total=total_cost if self._by_cost else n_trials,
+            total=None if limit is None else max(limit, self._done),
+            initial=self._done,
             unit="cost" if self._by_cost else "trial",
-            bar_format="{desc}: {percentage:3.0f}%|{bar:20}| {n:g}/{total:g} {unit} [{elapsed}<{remaining}{postfix}]"
-            if (self._by_cost or n_trials is not None)
-            else None,
+            bar_format=None
+            if limit is None
+            else "{desc}: {percentage:3.0f}%|{bar:20}| {n:g}/{total:g} {unit} [{elapsed}<{remaining}{postfix}]",
             desc="bmbo",
             disable=not show,
         )
-        self._done: float = 0
-        self._before: tuple[float, int] | None = None
 
     def show(self, history: History) -> None:
         """Moves the bar to what the history says."""
-        told = history.told
-        if self._before is None:
-            last = told[-1].outcome if told else None
-            self._before = (history.spent - (last.cost if last else 0.0), len(told) - 1)
-        now = history.spent - self._before[0] if self._by_cost else len(told) - self._before[1]
+        now = self._count(history)
         self._bar.set_postfix_str(describe(history), refresh=False)
+        if self._bar.total is not None:
+            # Results added meanwhile may go beyond the limit; tqdm would then forget that there is one.
+            self._bar.total = max(self._bar.total, now)
         self._bar.update(now - self._done)
         self._done = now
+
+    def _count(self, history: History) -> float:
+        return history.spent if self._by_cost else float(len(history.told))
 
     def __enter__(self) -> "Progress":  # noqa: PYI034 (run-time type checks know no Self)
         return self

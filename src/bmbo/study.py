@@ -1,85 +1,92 @@
-"""Ask and tell, in memory: a study joins a problem, a policy and their history."""
+"""Ask and tell over a ledger: a study joins a problem, a policy and the record of what was run."""
 
-import math
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
-import numpy as np
+from optuna.trial import TrialState
 
+from bmbo import checks, exchange, telling
+from bmbo.checkpoints import KEEPS, Keep, clean, root_in
+from bmbo.executors import make_executor
+from bmbo.ledger import ASKED, Ledger, Record, Run, Storage, folder_of, redacted
+from bmbo.ledger.definition import Definition
 from bmbo.methods import bmbo_darn
+from bmbo.planning import Limits
 from bmbo.policies import Bayes
-from bmbo.problem import Fidelity, Ladder, Problem
+from bmbo.problem import Fidelity, FidelityValue, Ladder, Number, Problem
 from bmbo.progress import Progress
-from bmbo.protocols import Policy
-from bmbo.space import Categorical, Float, Int, Space
-from bmbo.trial import History, Outcome, Query, Trial
+from bmbo.protocols import Executor, Policy
+from bmbo.runner import GRACE_SECONDS, Options, Runner
+from bmbo.spaces import as_space
+from bmbo.trial import History, Outcome, Query
+from bmbo.views import StudyRecommendation, StudyTrial, view
+
+logger = logging.getLogger("bmbo")
 
 Direction = Literal["minimize", "maximize"]
-
-
-@dataclass(frozen=True)
-class StudyTrial:
-    """What an objective receives, and what is known of it afterwards.
-
-    Attributes:
-        number: of the trial in its study.
-        params: the configuration to run.
-        fidelity: the value of the fidelity to run it at.
-        level: the fidelity's place, 0 the roughest.
-        value: what was observed; None while it runs, or when it failed.
-        error: why it failed.
-        cost: what it cost.
-    """
-
-    number: int
-    params: Mapping[str, Any]
-    fidelity: int | float | str | bool
-    level: int
-    value: float | None = None
-    error: str | None = None
-    cost: float | None = None
-
-
-@dataclass(frozen=True)
-class StudyRecommendation:
-    """The surrogate's choice at the top fidelity, with the value it predicts there and the uncertainty of that."""
-
-    params: Mapping[str, Any]
-    value: float
-    std: float
+Objective = Callable[[StudyTrial], Any]
+Callback = Callable[["Study", StudyTrial], object]
 
 
 class Study:
-    """A search in progress; made by `create_study`."""
+    """A search in progress; made by `create_study` and found again by `load_study`."""
 
-    def __init__(self, problem: Problem, policy: Policy, seed: int) -> None:
-        self.problem = problem
+    def __init__(self, ledger: Ledger, policy: Policy, checkpoints: Path) -> None:
         self.policy = policy
-        self._key = jax.random.key(seed)
-        self._history = History(problem)
+        self.checkpoints = checkpoints
+        self._ledger = ledger
+        self._key = jax.random.key(ledger.seed)
         self._carry: Any = None
+        self._runner: Runner | None = None
+
+    @property
+    def study_name(self) -> str:
+        """Its name in the storage."""
+        return self._ledger.name
+
+    @property
+    def storage(self) -> str:
+        """Where it is kept, without passwords."""
+        return redacted(self._ledger.storage)
+
+    @property
+    def problem(self) -> Problem:
+        """Space, fidelities and direction."""
+        return self._ledger.problem
+
+    @property
+    def direction(self) -> Direction:
+        """Whether small or large values are good."""
+        return "maximize" if self.problem.maximise else "minimize"
+
+    @property
+    def last_run(self) -> Run | None:
+        """With what limits and batches the study was last run, by whatever process; None before the first run."""
+        return self._ledger.last_run
 
     @property
     def history(self) -> History:
         """All that is known, as one immutable value."""
-        return self._history
+        return self._ledger.read().history
 
     @property
     def trials(self) -> list[StudyTrial]:
         """Every trial, in the order in which they were asked for."""
-        return [self._view(trial) for trial in self._history.trials]
+        record = self._ledger.read()
+        return [self._view(record, entry.trial.number) for entry in record.entries]
 
     @property
     def best_trial(self) -> StudyTrial:
         """The best observed at the top fidelity."""
-        best = self._history.best
+        record = self._ledger.read()
+        best = record.history.best
         if best is None:
             top = self.problem.ladder[self.problem.ladder.top].name
             raise ValueError(f"no trial at the top fidelity ({top}) has finished yet")
-        return self._view(best)
+        return self._view(record, best.number)
 
     @property
     def best_params(self) -> Mapping[str, Any]:
@@ -92,185 +99,283 @@ class Study:
         return float(self.best_trial.value or 0.0)
 
     def ask(self, n: int = 1) -> list[StudyTrial]:
-        """The next `n` trials to run, chosen jointly; fewer only while the policy waits for trials in flight."""
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ValueError(f"ask needs a whole number of at least 1, got {n!r}")
-        return [self._admit(query) for query in self._suggest(n)]
+        """The next `n` trials to run, chosen jointly; fewer only while the policy waits for trials in flight.
 
-    def enqueue(self, params: Mapping[str, Any], level: int | None = None) -> StudyTrial:
-        """A trial of your own choice, at the top fidelity unless a level is given; run it and tell its value."""
-        level = self.problem.ladder.top if level is None else level
-        return self._admit(Query(self.problem.space.encode(params), level))
+        Trials that wait in the queue come first. Run them yourself and tell what they gave, from any process; let one
+        process ask at a time.
+        """
+        n = checks.whole("ask needs", n)
+        record = self._ledger.read()
+        numbers = [entry.trial.number for entry in record.waiting[:n] if self._ledger.claim(entry, ASKED)]
+        if len(numbers) < n:
+            history = self.history
+            queries, self._carry = self.policy.suggest(self._key, history, n - len(numbers), self._carry)
+            numbers += [self._ledger.add(query, owner=ASKED) for query in queries]
+        record = self._ledger.read()
+        return [self._view(record, number) for number in numbers]
 
-    def tell(self, trial: StudyTrial | int, value: float | None = None, *, error: str | None = None) -> StudyTrial:
-        """Records what a trial gave: a number, or the reason why there is none. NaN and infinities are failures."""
+    def enqueue(
+        self, params: Mapping[str, Any], level: int | None = None, *, fidelity: FidelityValue | None = None
+    ) -> StudyTrial:
+        """Queues a trial of your own choice, at the top fidelity unless another is given; ask and optimize take it."""
+        place = exchange.level_of(self.problem.ladder, level, fidelity)
+        number = self._ledger.add(Query(self.problem.space.encode(params), place))
+        return self._view(self._ledger.read(), number)
+
+    def tell(
+        self,
+        trial: StudyTrial | int,
+        value: object = None,
+        *,
+        error: str | None = None,
+        state: str | TrialState | None = None,
+        cost: Number | None = None,
+        seconds: Number | None = None,
+    ) -> StudyTrial:
+        """Records what a trial gave: a number, or the reason why there is none. NaN and infinities are failures.
+
+        Args:
+            trial: the trial or its number.
+            value: what was observed.
+            error: why there is no value.
+            state: "complete" or "fail", where you like to say it; "waiting" puts the trial back into the queue.
+            cost: what it cost, where that differs from its fidelity's cost.
+            seconds: how long it ran; where costs are measured and this is not given, since it was asked for.
+        """
         number = trial.number if isinstance(trial, StudyTrial) else trial
         if isinstance(number, bool) or not isinstance(number, int):
             raise TypeError(f"tell needs a trial or its number, got {trial!r}")
-        if (value is None) == (error is None):
-            raise ValueError(f"trial {number}: tell needs either a value or an error")
-        if not 0 <= number < len(self._history.trials):
-            raise KeyError(f"there is no trial {number}; the study has {len(self._history.trials)}")
-        cost = self.problem.ladder[self._history.trials[number].query.level].cost
-        outcome = Outcome.of(as_number(value), cost) if error is None else Outcome(None, cost, error=error)
-        self._history = self._history.with_outcome(number, outcome)
-        return self._view(self._history.trials[number])
+        wanted = telling.state_of(value, error, state)
+        record = self._ledger.read()
+        if not 0 <= number < len(record.entries):
+            raise KeyError(f"there is no trial {number}; the study has {len(record.entries)}")
+        entry = record.entries[number]
+        outcome = telling.outcome_of(self.problem.ladder, entry, value, error, cost=cost, seconds=seconds)
+        # Refuses a second outcome before anything is written.
+        record.history.with_outcome(number, outcome)
+        if wanted == "waiting":
+            self._ledger.requeue(entry, entry.owner, died=False)
+        else:
+            number = self._ledger.finish(entry, outcome)
+        return self._view(self._ledger.read(), number)
 
     def recommendation(self) -> StudyRecommendation:
         """The surrogate's choice; needs a policy with a surrogate and at least one finished trial."""
         if not isinstance(self.policy, Bayes):
             raise TypeError("this study's method has no surrogate to recommend from; see best_trial")
-        if not self._history.done:
+        history = self.history
+        if not history.done:
             raise ValueError("no trial has finished yet")
-        found, self._carry = self.policy.recommendation(self._key, self._history, self._carry)
+        found, self._carry = self.policy.recommendation(self._key, history, self._carry)
         return StudyRecommendation(self.problem.space.decode(found.unit), found.mean, found.std)
+
+    def add_trial(
+        self,
+        params: Mapping[str, Any],
+        value: Number,
+        *,
+        level: int | None = None,
+        fidelity: FidelityValue | None = None,
+        cost: Number | None = None,
+    ) -> StudyTrial:
+        """Adds a result that was found elsewhere, at the top unless a level or a fidelity is given.
+
+        It is used at once. It is free unless a cost is given, and no limit on trials counts it.
+        """
+        return self._added(
+            [exchange.old_result(self.problem, params, value, level=level, fidelity=fidelity, cost=cost)]
+        )[0]
+
+    def add_trials(self, source: Any) -> list[StudyTrial]:
+        """Adds the results of a pandas DataFrame, another bmbo study or an Optuna study: all of them, or none.
+
+        A table has a column for each parameter (its name, or params_ and its name), `value`, and where wanted `level`
+        or `fidelity` and `cost`. Of a study the trials with a value are taken; Optuna's count as the top fidelity.
+        """
+        if isinstance(source, Study):
+            rows: Iterable[Mapping[str, Any]] = [
+                {"params": trial.params, "value": trial.value, "fidelity": trial.fidelity}
+                for trial in source.trials
+                if trial.value is not None
+            ]
+        else:
+            rows = exchange.rows_of(source)
+        return self._added(exchange.old_results(self.problem, rows))
+
+    def _added(self, results: Sequence[tuple[Query, Outcome]]) -> list[StudyTrial]:
+        numbers = [self._ledger.add(query, outcome) for query, outcome in results]
+        record = self._ledger.read()
+        return [self._view(record, number) for number in numbers]
+
+    def trials_dataframe(self) -> Any:
+        """Every trial as a row of a pandas DataFrame."""
+        return exchange.table(self.trials)
+
+    def clean_checkpoints(self, keep: Keep = "useful") -> list[int]:
+        """Removes checkpoint folders of finished trials and gives the trials' numbers; those in flight lose nothing.
+
+        "useful" are the best trial's and, of each configuration, that of the highest finished level below the top.
+        """
+        return clean(self.checkpoints, self.history, keep)
+
+    def stop(self) -> None:
+        """Ends the run that is under way in this process, after what runs now; for callbacks and other threads."""
+        if self._runner is None:
+            raise RuntimeError("stop ends a run of this study in this process, and none is under way")
+        self._runner.stop()
 
     def optimize(
         self,
-        objective: Callable[[StudyTrial], float],
+        objective: Objective,
         *,
-        total_cost: float | None = None,
+        total_cost: Number | None = None,
         n_trials: int | None = None,
-        timeout: float | None = None,
+        timeout: Number | None = None,
         batch_size: int = 1,
-        catch: tuple[type[Exception], ...] = (),
+        n_workers: int = 1,
+        executor: str | Executor = "auto",
+        asynchronous: bool = False,
+        trial_timeout: Number | None = None,
+        callbacks: Sequence[Callback] = (),
+        catch: type[BaseException] | Sequence[type[BaseException]] = (),
+        keep_checkpoints: Keep = "all",
+        grace: Number = GRACE_SECONDS,
         show_progress_bar: bool = True,
     ) -> None:
-        """Runs batches one after the other in this process until a limit is reached.
+        """Runs trials until a limit is reached; any number of processes may do so for one study at once.
 
-        With `total_cost`, the price of one evaluation at the top is kept for the end, to confirm the recommendation.
-        Exceptions of the kinds in `catch` fail their trial; others end the run, their trial failed and nothing lost.
+        What others left undone is done first: trials that wait, and those whose worker is gone. Where the method
+        recommends, one evaluation at the top is kept of the limits to confirm the recommendation in the end. Ctrl-C
+        stops after what runs, a second one at once; call again to go on.
+
+        Args:
+            objective: called with a `StudyTrial`; gives a real number.
+            total_cost: what all trials of the study may cost together, those that it holds already included. Where
+                costs are measured this is kept as well as durations can be foreseen.
+            n_trials: how many trials the study may have, those that it holds already included.
+            timeout: seconds after which this call starts nothing more.
+            batch_size: trials chosen jointly; asynchronously, trials kept in flight, at least one a worker.
+            n_workers: trials run at once.
+            executor: "inline" (this process), "process" (processes of this machine), "ray", an executor of your own, or
+                "auto": inline for one worker without a `trial_timeout`, else process. One of your own is left open for
+                the next run, unless this one ends in an exception.
+            asynchronous: choose a trial as soon as a worker is free, not when the whole batch is done.
+            trial_timeout: seconds after which a trial is killed and has failed.
+            callbacks: each called with the study and a trial after that has finished.
+            catch: exceptions of the objective that only fail their trial; others end the run after what runs.
+            keep_checkpoints: which checkpoint folders stay: "all", "useful" or "none"; see `clean_checkpoints`.
+            grace: seconds of silence after which another process is taken for dead.
+            show_progress_bar: whether to show one.
         """
         limits = Limits.checked(total_cost, n_trials, timeout)
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
-        dearest = self.problem.ladder.costs[-1]
-        if total_cost is not None and total_cost < dearest:
-            raise ValueError(
-                f"total_cost {total_cost:g} does not pay for one evaluation at the top, which is {dearest:g}"
-            )
-        reserve = dearest if isinstance(self.policy, Bayes) else 0.0
-        begun, first, spent = time.monotonic(), len(self._history.trials), self._history.spent
-        with Progress(self.problem, limits.total_cost, limits.n_trials, show_progress_bar) as progress:
-            while True:
-                num = limits.room(batch_size, len(self._history.trials) - first, time.monotonic() - begun)
-                budget = limits.budget(self._history.spent - spent, reserve)
-                queries = affordable(self._suggest(num), self.problem.ladder.costs, budget) if num else []
-                for query in queries:
-                    self._run(objective, self._admit(query), catch)
-                    progress.show(self._history)
-                if not queries:
-                    break
-            if limits.total_cost is not None and self._history.done and isinstance(self.policy, Bayes):
-                self._confirm(objective, catch, limits.total_cost - (self._history.spent - spent))
-                progress.show(self._history)
+        n_workers = checks.whole("n_workers must be", n_workers)
+        checks.check_total(limits, self.problem.ladder)
+        if keep_checkpoints not in KEEPS:
+            raise ValueError(f"keep_checkpoints must be one of {list(KEEPS)}, got {keep_checkpoints!r}")
+        if self._runner is not None:
+            raise RuntimeError("this study is being run already; other processes may join in, with load_study")
+        caught = (catch,) if isinstance(catch, type) else tuple(catch)
+        checks.check_callables(objective, callbacks, caught)
+        options = Options(limits, batch_size, asynchronous, caught, grace)
+        engine = make_executor(executor, n_workers, trial_timeout)
+        self._ledger.note_run(Run(limits.total_cost, limits.n_trials, batch_size, asynchronous))
+        with Progress(self.history, limits.total_cost, limits.n_trials, show_progress_bar) as progress:
 
-    def _confirm(
-        self, objective: Callable[[StudyTrial], float], catch: tuple[type[Exception], ...], left: float
-    ) -> None:
-        """Evaluates the recommendation at the top, unless it was or the budget is spent."""
-        found = self.recommendation()
-        query = Query(self.problem.space.encode(found.params), self.problem.ladder.top)
-        observed = {(trial.query.unit, trial.query.level) for trial in self._history.trials}
-        if self.problem.ladder.costs[-1] <= left and (query.unit, query.level) not in observed:
-            self._run(objective, self._admit(query), catch)
+            def on_finished(record: Record, number: int) -> None:
+                progress.show(record.history)
+                clean(self.checkpoints, record.history, keep_checkpoints)
+                for callback in callbacks:
+                    callback(self, self._view(record, number))
+
+            try:
+                self._run(objective, engine, options, on_finished)
+            except BaseException:
+                # Ends what still runs there.
+                engine.close()
+                raise
+            if isinstance(executor, str):
+                engine.close()
 
     def _run(
-        self, objective: Callable[[StudyTrial], float], trial: StudyTrial, catch: tuple[type[Exception], ...]
+        self,
+        objective: Objective,
+        executor: Executor,
+        options: Options,
+        on_finished: Callable[[Record, int], None],
     ) -> None:
-        try:
-            value = as_number(objective(trial))
-        except BaseException as error:
-            self.tell(trial, error=f"{type(error).__name__}: {error}")
-            if not isinstance(error, catch):
-                raise
-        else:
-            self.tell(trial, value)
-
-    def _suggest(self, num: int) -> list[Query]:
-        queries, self._carry = self.policy.suggest(self._key, self._history, num, self._carry)
-        return queries
-
-    def _admit(self, query: Query) -> StudyTrial:
-        self._history = self._history.asked(query)
-        return self._view(self._history.trials[-1])
-
-    def _view(self, trial: Trial) -> StudyTrial:
-        outcome = trial.outcome
-        return StudyTrial(
-            number=trial.number,
-            params=self.problem.space.decode(trial.query.unit),
-            fidelity=self.problem.ladder[trial.query.level].value,
-            level=trial.query.level,
-            value=trial.value,
-            error=None if outcome is None else outcome.error,
-            cost=None if outcome is None else outcome.cost,
+        self._runner = Runner(
+            self._ledger,
+            objective,
+            executor,
+            options,
+            policy=self.policy,
+            key=self._key,
+            checkpoints=self.checkpoints,
+            on_finished=on_finished,
+            carry=self._carry,
         )
+        try:
+            self._runner.run()
+        finally:
+            self._carry = self._runner.carry
+            self._runner = None
 
-
-@dataclass(frozen=True)
-class Limits:
-    """When a run ends."""
-
-    total_cost: float | None
-    n_trials: int | None
-    timeout: float | None
-
-    @classmethod
-    def checked(cls, total_cost: float | None, n_trials: int | None, timeout: float | None) -> "Limits":
-        """At least one limit, each positive."""
-        given = {"total_cost": total_cost, "n_trials": n_trials, "timeout": timeout}
-        if all(limit is None for limit in given.values()):
-            raise ValueError("give at least one of total_cost, n_trials and timeout, or the run would never end")
-        for name, limit in given.items():
-            if limit is not None and not limit > 0:
-                raise ValueError(f"{name} must be positive, got {limit!r}")
-        return cls(total_cost, n_trials, timeout)
-
-    def room(self, batch_size: int, num_asked: int, seconds: float) -> int:
-        """How many queries the next batch may have."""
-        if self.timeout is not None and seconds >= self.timeout:
-            return 0
-        return batch_size if self.n_trials is None else min(batch_size, self.n_trials - num_asked)
-
-    def budget(self, spent: float, reserve: float) -> float:
-        """What the next batch may cost."""
-        return math.inf if self.total_cost is None else self.total_cost - spent - reserve
-
-
-def affordable(queries: Iterable[Query], costs: tuple[float, ...], budget: float) -> list[Query]:
-    """Those of a batch that the budget pays for, in their order."""
-    kept: list[Query] = []
-    for query in queries:
-        if costs[query.level] <= budget:
-            budget -= costs[query.level]
-            kept.append(query)
-    return kept
-
-
-def as_number(value: object) -> float:
-    """A plain float; a clear error for what is no real number."""
-    if isinstance(value, bool | str | bytes | complex | np.bool_ | np.complexfloating) or value is None:
-        raise TypeError(f"an objective must return a real number, got {value!r}")
-    try:
-        return float(value)  # pyright: ignore[reportArgumentType] (anything with __float__ will do)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"an objective must return a real number, got {value!r}") from None
+    def _view(self, record: Record, number: int) -> StudyTrial:
+        return view(self.checkpoints, record.history, record.entries[number])
 
 
 def create_study(
     *,
-    space: Space | Mapping[str, Float | Int | Categorical],
-    fidelities: Iterable[Fidelity],
+    study_name: str | None = None,
+    storage: Storage = None,
+    load_if_exists: bool = False,
     direction: Direction = "minimize",
+    space: Any,
+    fidelities: Iterable[Fidelity],
     seed: int = 0,
     method: Policy | None = None,
+    checkpoints: str | Path | None = None,
 ) -> Study:
-    """A new study; `fidelities` run from the roughest to the one that counts."""
+    """A new study, or one to go on with.
+
+    Args:
+        study_name: its name in the storage; made up where none is given.
+        storage: a database URL ("sqlite:///study.db", "postgresql+psycopg://..."), a path ending in .log or .journal
+            for a journal file, an Optuna storage, or None for memory.
+        load_if_exists: go on with the study of that name, if there is one; it must be about the same problem.
+        direction: "minimize" or "maximize".
+        space: a `Space`, a mapping from names to bmbo's or Optuna's distributions, or a ConfigurationSpace.
+        fidelities: from the roughest to the one that counts.
+        seed: of all random choices.
+        method: what chooses; `bmbo_darn()` by default.
+        checkpoints: where checkpoint folders are made; by default beside a storage that is a file, else here.
+    """
     if direction not in ("minimize", "maximize"):
         raise ValueError(f"direction must be 'minimize' or 'maximize', got {direction!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
-    whole = space if isinstance(space, Space) else Space(space)
-    problem = Problem(whole, Ladder(fidelities), maximise=direction == "maximize")
-    return Study(problem, bmbo_darn() if method is None else method, seed)
+    if study_name is not None and (not isinstance(study_name, str) or not study_name):
+        raise ValueError(f"study_name must be a name that is not empty, got {study_name!r}")
+    if load_if_exists and study_name is None:
+        raise ValueError("load_if_exists=True needs a study_name: by what else should the study be found?")
+    checks.check_method(method)
+    problem = Problem(as_space(space), Ladder(fidelities), maximise=direction == "maximize")
+    ledger = Ledger.create(storage, study_name, Definition(problem, seed), load_if_exists)
+    return _study(ledger, method, checkpoints)
+
+
+def load_study(
+    *,
+    study_name: str,
+    storage: Storage,
+    method: Policy | None = None,
+    checkpoints: str | Path | None = None,
+) -> Study:
+    """The study of that name, as it was made; for the arguments see `create_study`."""
+    checks.check_method(method)
+    return _study(Ledger.load(storage, study_name), method, checkpoints)
+
+
+def _study(ledger: Ledger, method: Policy | None, root: str | Path | None) -> Study:
+    folder = root_in(folder_of(ledger.storage), ledger.name) if root is None else Path(root)
+    return Study(ledger, bmbo_darn() if method is None else method, folder)
