@@ -1,0 +1,71 @@
+"""Begin with what is known already: single results, a table, another study.
+
+    python examples/add_old_results.py
+
+Old results cost nothing, count as observations like any other, and the first suggestion already uses them.
+"""
+
+import argparse
+import csv
+import io
+
+import bmbo
+
+# As a spreadsheet would export it; `fidelity` is one of the study's levels.
+TABLE = """\
+width,angle,fidelity,value
+1.0,10,coarse,3.91
+2.0,20,coarse,2.05
+3.0,30,coarse,1.32
+2.5,35,fine,1.18
+3.5,25,fine,1.57
+"""
+
+
+def drag(width: float, angle: float, mesh: str) -> float:
+    """A made-up simulation on a coarse or a fine mesh."""
+    exact = (width - 2.8) ** 2 + ((angle - 33) / 15) ** 2 + 1
+    return exact + (0.2 * width if mesh == "coarse" else 0.0)
+
+
+def new_study(name: str, method: str) -> bmbo.Study:
+    """A study of the same space and fidelities under a name of its own."""
+    return bmbo.create_study(
+        study_name=name,
+        storage="sqlite:///drag.db",
+        load_if_exists=True,
+        space={"width": bmbo.Float(1, 5), "angle": bmbo.Float(0, 60)},
+        fidelities=[bmbo.Fidelity("coarse", cost=1), bmbo.Fidelity("fine", cost=10)],
+        method=getattr(bmbo, method)(),
+    )
+
+
+def main() -> None:
+    """Adds results in three ways, then goes on from there."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--total-cost", type=float, default=100.0)
+    arguments.add_argument("--n-trials", type=int)
+    arguments.add_argument("--method", choices=["bmbo_darn", "random_search"], default="bmbo_darn")
+    given = arguments.parse_args()
+
+    earlier = new_study("earlier", given.method)
+    earlier.add_trial({"width": 4.0, "angle": 40.0}, 2.66, fidelity="fine")
+    for row in csv.DictReader(io.StringIO(TABLE)):
+        params = {"width": float(row["width"]), "angle": float(row["angle"])}
+        earlier.add_trial(params, float(row["value"]), fidelity=row["fidelity"])
+
+    study = new_study("drag", given.method)
+    # Another study at once; a pandas DataFrame as `trials_dataframe` gives it will do as well.
+    study.add_trials(earlier)
+    print(f"begins with {len(study.trials)} results, the best {study.best_value:.2f} at the fine mesh")
+    # No limit counts what was added: it was paid for elsewhere.
+    study.optimize(
+        lambda trial: drag(**trial.params, mesh=trial.fidelity),
+        total_cost=given.total_cost,
+        n_trials=given.n_trials,
+    )
+    print(f"best drag {study.best_value:.3f} with {dict(study.best_params)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Run trials by hand: `ask` says what to run, `tell` takes what came of it.
+
+    python examples/ask_and_tell.py
+
+For when something else runs the trials: a laboratory, a simulator's own queue, a person.
+"""
+
+import argparse
+
+import bmbo
+
+
+def experiment(temperature: float, catalyst: str, minutes: float) -> float:
+    """The yield of a made-up reaction; shorter runs show less of it, and one catalyst fails when it is hot."""
+    if catalyst == "B" and temperature > 380:
+        raise RuntimeError("the catalyst has decomposed")
+    best = {"A": 350.0, "B": 365.0, "C": 320.0}[catalyst]
+    full = {"A": 0.70, "B": 0.85, "C": 0.60}[catalyst] - ((temperature - best) / 80) ** 2
+    return full * (1 - 2 ** (-minutes / 10))
+
+
+def main() -> None:
+    """Runs rounds of four trials each."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--n-trials", type=int, default=40)
+    arguments.add_argument("--method", choices=["bmbo_darn", "random_search"], default="bmbo_darn")
+    given = arguments.parse_args()
+
+    study = bmbo.create_study(
+        study_name="reaction",
+        storage="sqlite:///reaction.db",
+        load_if_exists=True,
+        direction="maximize",
+        space={"temperature": bmbo.Float(280, 400), "catalyst": bmbo.Categorical(["A", "B", "C"])},
+        fidelities=[
+            bmbo.Fidelity(10, cost=10, name="10 minutes"),
+            bmbo.Fidelity(60, cost=60, name="an hour"),
+        ],
+        method=getattr(bmbo, given.method)(),
+    )
+    # What you know already that you want to try comes first.
+    study.enqueue({"temperature": 350.0, "catalyst": "A"})
+    while len(study.trials) < given.n_trials:
+        # The four are chosen together, so that they do not all ask the same question.
+        for trial in study.ask(4):
+            try:
+                value = experiment(**trial.params, minutes=trial.fidelity)
+            except RuntimeError as error:
+                # A failure is a result too: it has its cost, and its reason is kept.
+                study.tell(trial, error=str(error))
+            else:
+                study.tell(trial, value)
+
+    for trial in study.trials:
+        print(trial.number, f"level {trial.level}", dict(trial.params), trial.error or trial.value)
+    print(f"best yield in an hour: {study.best_value:.3f} with {dict(study.best_params)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Lose the machine in the middle of a study, and lose nothing.
+
+    python examples/resume_after_crash.py --crash-at 12       # dies as by a power failure
+    python examples/resume_after_crash.py                     # finishes the same study, within the same budget
+
+There is nothing to do but to run the same script again: limits count over the whole study, and the trial that was
+running is run again under its own number. Seeds hold too: the record is that of a run without a crash.
+"""
+
+import argparse
+import os
+import signal
+
+import bmbo
+
+
+def main() -> None:
+    """Runs the study, or what is left of it."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--n-trials", type=int, default=40)
+    arguments.add_argument("--method", choices=["bmbo_darn", "random_search"], default="bmbo_darn")
+    arguments.add_argument("--crash-at", type=int, default=-1, metavar="TRIAL")
+    given = arguments.parse_args()
+
+    def objective(trial: bmbo.StudyTrial) -> float:
+        if trial.number == given.crash_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        x, y = trial.params["x"], trial.params["y"]
+        bias = 0.0 if trial.fidelity == "exact" else 0.1 * (x - y)
+        return (x - 0.3) ** 2 + (y - 0.6) ** 2 + bias
+
+    study = bmbo.create_study(
+        study_name="crash",
+        storage="sqlite:///crash.db",
+        load_if_exists=True,
+        space={"x": bmbo.Float(0, 1), "y": bmbo.Float(0, 1)},
+        fidelities=[bmbo.Fidelity("rough", cost=1), bmbo.Fidelity("exact", cost=5)],
+        seed=1,
+        method=getattr(bmbo, given.method)(),
+    )
+    finished = sum(trial.value is not None for trial in study.trials)
+    print(f"{finished} trials have finished before")
+    study.optimize(objective, n_trials=given.n_trials)
+    print(f"{len(study.trials)} trials, best {study.best_value:.4f} with {dict(study.best_params)}")
+
+
+if __name__ == "__main__":
+    main()
