@@ -15,6 +15,7 @@ SOURCE = Path(bmbo.__file__).parent
 
 # From the bottom; parts of one layer may not import each other.
 LAYERS = [
+    ["parameters"],
     ["space"],
     ["problem", "spaces"],
     ["trial"],
@@ -36,7 +37,7 @@ SHELL = {"testing", "study", "demo", "command", "tomlsource", "studyfile", "cli"
 # The one place that may set what jax does, and only inside a function: see the test below.
 CONFIGURES = {"runtime"}
 # A problem that knows its optimum must not lean on what is judged by it.
-NARROWER = {"synthetic": {"problem", "space"}}
+NARROWER = {"synthetic": {"problem", "space", "parameters"}}
 
 HEIGHTS = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 MODULES = sorted(SOURCE.rglob("*.py"))

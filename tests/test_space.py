@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bmbo.space import MAX_VALUES, Categorical, Float, Int, Space
+from bmbo.parameters import MAX_VALUES
+from bmbo.space import Categorical, Float, Int, Space
 
 # The checker of types looks at a random element of a container, also while hypothesis builds an example.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")

@@ -25,7 +25,7 @@ def moments(draws: Float[Array, "s k"]) -> tuple[Float[Array, " k"], Float[Array
     return jnp.mean(draws, axis=0), centred.T @ centred
 
 
-def centre(draws: Float[Array, "s *k"]) -> Float[Array, "s *k"]:
+def centre(draws: Float[Array, " s *k"]) -> Float[Array, " s *k"]:
     """Draws less their mean, scaled so that sums of products over draws are covariances."""
     return (draws - jnp.mean(draws, axis=0, keepdims=True)) / math.sqrt(draws.shape[0] - 1)
 
