@@ -45,7 +45,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--total-cost", type=float, default=100.0)
     arguments.add_argument("--n-trials", type=int)
-    arguments.add_argument("--method", choices=["bmbo_darn", "random_search"], default="bmbo_darn")
+    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
     earlier = new_study("earlier", given.method)

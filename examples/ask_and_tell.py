@@ -23,7 +23,7 @@ def main() -> None:
     """Runs rounds of four trials each."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--n-trials", type=int, default=40)
-    arguments.add_argument("--method", choices=["bmbo_darn", "random_search"], default="bmbo_darn")
+    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
     study = bmbo.create_study(

@@ -43,7 +43,7 @@ def main() -> None:
     """Runs the study and keeps only the checkpoints that may still be of use."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--n-trials", type=int, default=40)
-    arguments.add_argument("--method", choices=["bmbo_darn", "random_search"], default="bmbo_darn")
+    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
     study = bmbo.create_study(

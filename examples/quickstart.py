@@ -42,7 +42,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--total-cost", type=float, default=400.0)
     arguments.add_argument("--n-trials", type=int)
-    arguments.add_argument("--method", choices=["bmbo_darn", "random_search"], default="bmbo_darn")
+    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
     study = bmbo.create_study(
@@ -63,7 +63,7 @@ def main() -> None:
     study.optimize(objective, total_cost=given.total_cost, n_trials=given.n_trials, batch_size=4)
 
     print(f"best loss {study.best_value:.4f} with {dict(study.best_params)}")
-    if given.method == "bmbo_darn":
+    if given.method == "bmbo_gp":
         choice = study.recommendation()
         print(f"the model would choose {dict(choice.params)} and expects {choice.value:.4f} ± {choice.std:.4f}")
 

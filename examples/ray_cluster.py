@@ -25,7 +25,7 @@ def main() -> None:
     arguments.add_argument("--n-trials", type=int, default=60)
     arguments.add_argument("--n-workers", type=int, default=4)
     arguments.add_argument("--address", help="of a cluster; by default a local Ray is started")
-    arguments.add_argument("--method", choices=["bmbo_darn", "random_search"], default="bmbo_darn")
+    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
     study = bmbo.create_study(

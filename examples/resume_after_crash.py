@@ -18,7 +18,7 @@ def main() -> None:
     """Runs the study, or what is left of it."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--n-trials", type=int, default=40)
-    arguments.add_argument("--method", choices=["bmbo_darn", "random_search"], default="bmbo_darn")
+    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     arguments.add_argument("--crash-at", type=int, default=-1, metavar="TRIAL")
     given = arguments.parse_args()
 

@@ -23,7 +23,7 @@ def shown(capsys):
 
 
 def test_the_demonstration_prints_the_best_and_the_next_thing_to_try(capsys, monkeypatch):
-    monkeypatch.setattr(demo, "bmbo_darn", lambda: QUICK)
+    monkeypatch.setattr(demo, "bmbo_gp", lambda: QUICK)
     demo.main(["--total-cost", "320", "--seed", "1"])
     shown(capsys)
 

@@ -381,9 +381,9 @@ def test_a_fit_that_is_not_finite_gives_random_queries_and_a_warning(caplog):
     assert "not finite" in caplog.text
 
 
-def test_every_second_query_at_the_top_goes_where_improvement_is_expected(monkeypatch):
+def test_the_wanted_share_of_queries_at_the_top_goes_where_improvement_is_expected(monkeypatch):
     monkeypatch.setattr("bmbo.policies.bayes.most_improving", lambda *_, **__: SPACE.encode({"x": 0.25, "n": 5}))
-    policy = replace(SMALL, surrogate=Fake([]), select=Noted([]))
+    policy = replace(SMALL, surrogate=Fake([]), select=Noted([]), improve=0.5)
     tagged = [IMPROVES in query.tag for _, queries in run(policy, 8)[2:] for query in queries]
     assert tagged == [False, True] * 6
     single = [IMPROVES in query.tag for _, queries in run(policy, 10, num=1)[4:] for query in queries]
@@ -412,7 +412,7 @@ def test_with_the_carry_each_round_takes_one_fit_from_the_chains_of_its_anchor()
     assert fits == [(4, None), (6, None), (8, None), (10, 8), (12, None), (14, 12), (16, 12)]
 
 
-@pytest.mark.parametrize("fields", [{"num_startup": 0}, {"anchor_growth": 1.0}])
+@pytest.mark.parametrize("fields", [{"num_startup": 0}, {"anchor_growth": 1.0}, {"improve": 1.5}])
 def test_settings_that_make_no_sense_are_named(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         replace(SMALL, **fields)

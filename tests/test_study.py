@@ -487,7 +487,7 @@ def test_a_run_with_wrong_options_is_refused_in_one_sentence_and_changes_nothing
         ({"study_name": ""}, "study_name must be a name that is not empty, got ''"),
         ({"study_name": 3}, "study_name must be a name that is not empty, got 3"),
         ({"load_if_exists": True}, "load_if_exists=True needs a study_name"),
-        ({"method": "random"}, "method must be a policy such as bmbo.bmbo_darn(), got 'random'"),
+        ({"method": "random"}, "method must be a policy such as bmbo.bmbo_gp(), got 'random'"),
         ({"space": [1]}, "the space must be"),
         ({"fidelities": []}, "at least one fidelity is needed"),
         ({"space": {"x": Categorical([True, 1])}}, "True and 1"),

@@ -1,6 +1,6 @@
 """Batch multi-fidelity Bayesian optimisation with deep auto-regressive networks."""
 
-from bmbo.methods import bmbo_darn, random_search
+from bmbo.methods import bmbo_darn, bmbo_gp, random_search
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.space import Categorical, Float, Int, Space
 from bmbo.study import Study, create_study, load_study
@@ -25,6 +25,7 @@ __all__ = [
     "StudyTrial",
     "Trial",
     "bmbo_darn",
+    "bmbo_gp",
     "create_study",
     "load_study",
     "random_search",

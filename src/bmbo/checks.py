@@ -10,7 +10,7 @@ from bmbo.protocols import Policy
 def check_method(method: object) -> None:
     """A policy, or none."""
     if method is not None and not isinstance(method, Policy):
-        raise TypeError(f"method must be a policy such as bmbo.bmbo_darn(), got {method!r}")
+        raise TypeError(f"method must be a policy such as bmbo.bmbo_gp(), got {method!r}")
 
 
 def whole(needs: str, number: object) -> int:

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from bmbo.methods import bmbo_darn
+from bmbo.methods import bmbo_gp
 from bmbo.study import create_study
 from bmbo.synthetic import branin
 from bmbo.views import StudyTrial
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
         fidelities=ladder.fidelities,
         direction="maximize",
         seed=options.seed,
-        method=bmbo_darn(),
+        method=bmbo_gp(),
     )
     levels = ", ".join(
         f"{fidelity.name} (cost {cost:g})" for fidelity, cost in zip(ladder.fidelities, ladder.costs, strict=True)

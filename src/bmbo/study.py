@@ -13,7 +13,7 @@ from bmbo.checkpoints import KEEPS, Keep, clean, root_in
 from bmbo.executors import make_executor
 from bmbo.ledger import ASKED, Ledger, Record, Run, Storage, folder_of, redacted
 from bmbo.ledger.definition import Definition
-from bmbo.methods import bmbo_darn
+from bmbo.methods import bmbo_gp
 from bmbo.planning import Limits
 from bmbo.policies import Bayes
 from bmbo.problem import Fidelity, FidelityValue, Ladder, Number, Problem
@@ -347,7 +347,7 @@ def create_study(
         space: a `Space`, a mapping from names to bmbo's or Optuna's distributions, or a ConfigurationSpace.
         fidelities: from the roughest to the one that counts.
         seed: of all random choices.
-        method: what chooses; `bmbo_darn()` by default.
+        method: what chooses; `bmbo_gp()` by default.
         checkpoints: where checkpoint folders are made; by default beside a storage that is a file, else here.
     """
     if direction not in ("minimize", "maximize"):
@@ -378,4 +378,4 @@ def load_study(
 
 def _study(ledger: Ledger, method: Policy | None, root: str | Path | None) -> Study:
     folder = root_in(folder_of(ledger.storage), ledger.name) if root is None else Path(root)
-    return Study(ledger, bmbo_darn() if method is None else method, folder)
+    return Study(ledger, bmbo_gp() if method is None else method, folder)

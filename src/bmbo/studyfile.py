@@ -106,7 +106,7 @@ class StudyFile:
     storage: str | None = field(default=None, repr=False)
     direction: Literal["minimize", "maximize"] = "minimize"
     seed: int = 0
-    method: str = "bmbo_darn"
+    method: str = "bmbo_gp"
     run: RunOptions = field(default_factory=RunOptions)
 
     @classmethod
@@ -138,7 +138,7 @@ def _study(source: TomlSource) -> StudyFile:
         raise source.error(("study", "direction"), message)
     if study.get("seed", 0) < 0:
         raise source.error(("study", "seed"), f"seed in [study] must be at least 0, got {study['seed']}")
-    if study.get("method", "bmbo_darn") not in METHODS:
+    if study.get("method", "bmbo_gp") not in METHODS:
         message = f"unknown method {study['method']!r} in [study]{nearest(study['method'], METHODS)}"
         raise source.error(("study", "method"), message)
     space = _space(source)

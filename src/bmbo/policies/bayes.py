@@ -48,8 +48,8 @@ class Bayes:
         surrogate: what learns.
         select: what chooses.
         num_startup: random queries at each level before the surrogate takes over.
-        improve: the share of queries at the top that go where the expected improvement is largest. Information alone
-            learns where the optimum is without ever going there.
+        improve: the share of queries at the top that go where the expected improvement is largest: information then
+            decides how many of a batch go to which level. Alone it learns where the optimum is without going there.
         anchor_growth: anchors are this factor apart; None fits anew each time.
         device: where to compute.
     """
@@ -57,7 +57,7 @@ class Bayes:
     surrogate: Surrogate
     select: Select
     num_startup: int = 5
-    improve: float = 0.5
+    improve: float = 1.0
     anchor_growth: float | None = 1.5
     device: runtime.Device = "auto"
 

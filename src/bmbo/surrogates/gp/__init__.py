@@ -1,0 +1,7 @@
+"""Gaussian processes: one a level, coregionalised, or chained as the paper chains its networks."""
+
+from bmbo.surrogates.gp.autoregressive import AutoRegressiveGP
+from bmbo.surrogates.gp.coregional import CoregionalGP
+from bmbo.surrogates.gp.independent import IndependentGPs
+
+__all__ = ["AutoRegressiveGP", "CoregionalGP", "IndependentGPs"]

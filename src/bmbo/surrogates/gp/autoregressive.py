@@ -1,0 +1,151 @@
+"""The paper's chain with a Gaussian process in place of each network, and a judgement of each link.
+
+Every level is learned in turn, from its own observations and the lower levels' outputs there. Rival models of a level
+(without lower outputs, linear in them, bent in them; smooth or rough) are weighed by their evidence, so that a useless
+lower level costs nothing and a good one is used.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from threadpoolctl import threadpool_limits
+
+from bmbo.data import Dataset
+from bmbo.surrogates.gp import level as model
+from bmbo.surrogates.gp.chain import ChainPosterior, Links, seen
+from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, check_kernels
+from bmbo.surrogates.gp.pathwise import LevelDraws, condition
+from bmbo.surrogates.gp.search import Draws, Rival, search
+
+Coupling = Literal["alone", "linear", "bent"]
+
+LINK_ODDS = 3.0
+"""Log prior odds against a link, twenty to one: what counts as strong evidence (Kass and Raftery 1995).
+
+With even odds, Branin's misleading levels cost 0.36 nats a test point at 25 observations and with these 0.09; where
+links are real nothing changed."""
+
+Warm = tuple[Floats, ...]
+"""The best hyperparameters of every rival model, one row each, of every level."""
+
+
+@dataclass(frozen=True)
+class ChainInfo:
+    """What a fit found.
+
+    Attributes:
+        rivals: kernel and coupling of each rival model, for each level.
+        shares: their posterior probabilities.
+        log_evidence: of each level's values given the lower levels, without the constant of Gaussians.
+    """
+
+    rivals: tuple[tuple[tuple[Kernel, Coupling], ...], ...]
+    shares: tuple[tuple[float, ...], ...]
+    log_evidence: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class AutoRegressiveGP:
+    """A deep auto-regressive Gaussian process.
+
+    Args:
+        kernels: of the processes over the cube, weighed by evidence.
+        couplings: how lower outputs may enter, weighed likewise.
+        links: which lower levels a level sees.
+        num_functions: draws in the posterior.
+        num_hyper: draws of the hyperparameters among them; must divide `num_functions`. 1 keeps the best maximum.
+        num_features: random Fourier features of a prior draw.
+        num_proposals: draws that weigh each rival.
+        num_lower: draws of the lower outputs over which what they explain is averaged.
+        max_steps: of a search for a maximum.
+    """
+
+    kernels: tuple[Kernel, ...] = ("rbf", "matern52")
+    couplings: tuple[Coupling, ...] = ("alone", "linear", "bent")
+    links: Links = "all"
+    num_functions: int = 512
+    num_hyper: int = 16
+    num_features: int = 1024
+    num_proposals: int = 32
+    num_lower: int = 8
+    max_steps: int = 60
+
+    def __post_init__(self) -> None:
+        check_kernels(self.kernels)
+        if not self.couplings or not set(self.couplings) <= set(get_args(Coupling)):
+            raise ValueError(f"couplings must be some of {', '.join(get_args(Coupling))}; got {self.couplings!r}")
+        if self.links not in get_args(Links):
+            raise ValueError(f"links must be one of {', '.join(get_args(Links))}; got {self.links!r}")
+        if self.num_functions % self.num_hyper:
+            raise ValueError(f"num_hyper must divide num_functions, got {self.num_hyper} and {self.num_functions}")
+
+    def fit(self, key: PRNGKeyArray, data: Dataset, warm: Warm | None = None) -> tuple[ChainPosterior, Warm, ChainInfo]:
+        """See `Surrogate`; `warm` holds the best hyperparameters of each rival model."""
+        with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads only wait for each other
+            return self._fit(np.random.default_rng(np.asarray(jax.random.bits(key, (4,)))), data, warm)
+
+    def _fit(
+        self, rng: np.random.Generator, data: Dataset, warm: Warm | None
+    ) -> tuple[ChainPosterior, Warm, ChainInfo]:
+        posterior = ChainPosterior((), self.links)
+        found: list[Draws] = []
+        for level in range(data.num_levels):
+            draws, hyper = self._fit_level(rng, data, posterior, None if warm is None else warm[level])
+            posterior = ChainPosterior((*posterior.levels, draws), self.links)
+            found.append(hyper)
+        info = ChainInfo(
+            rivals=tuple(self._rivals(level) for level in range(data.num_levels)),
+            shares=tuple(tuple(float(share) for share in level.shares) for level in found),
+            log_evidence=tuple(level.log_evidence for level in found),
+        )
+        return posterior, tuple(level.modes for level in found), info
+
+    def _fit_level(
+        self, rng: np.random.Generator, data: Dataset, below: ChainPosterior, warm: Floats | None
+    ) -> tuple[LevelDraws, Draws]:
+        """The next level above some: its functions and its hyperparameters."""
+        level = len(below.levels)
+        rows = data.rows(level)
+        mask = np.asarray(data.mask[rows])
+        unit, value = (np.asarray(part[rows], np.float64)[mask] for part in (data.unit, data.value))
+        lower = np.zeros((self.num_functions, len(value), 0))
+        if below.levels:
+            outputs = np.asarray(_outputs(below, data.unit[rows]), np.float64)
+            lower = outputs[:, mask, seen(level, self.links)]
+        rivals, structures = self._rivals(level), []
+        models: list[Rival] = []
+        some = lower[:: max(1, self.num_functions // self.num_lower)]
+        dim, num_lower = unit.shape[1], lower.shape[-1]
+        for place, (kernel, coupling) in enumerate(rivals):
+            structure = model.Structure(ROUGHNESS[kernel], coupling != "alone", coupling == "bent")
+            structures.append(structure)
+            models.append(
+                Rival(
+                    model.Evidence(unit, some, value, structure),
+                    model.free(structure, dim, num_lower),
+                    model.starts(dim, num_lower) if warm is None else [warm[place]],
+                    model.prior(dim, num_lower)[1],
+                    0.0 if coupling == "alone" else -LINK_ODDS,
+                )
+            )
+        found = search(rng, models, num=self.num_hyper, num_proposals=self.num_proposals, max_steps=self.max_steps)
+        hypers = [
+            model.Hyper.of(flat, dim, structures[owner]) for flat, owner in zip(found.flat, found.owner, strict=True)
+        ]
+        sizes = {"num_features": self.num_features, "num_rows": data.sizes[level]}
+        return condition(rng, unit, lower, value, hypers, **sizes), found
+
+    def _rivals(self, level: int) -> tuple[tuple[Kernel, Coupling], ...]:
+        """Kernels and couplings that a level weighs; where it sees nothing below there is nothing to couple."""
+        alone = seen(level, self.links) == slice(level, level) or level == 0
+        couplings: Sequence[Coupling] = ("alone",) if alone else self.couplings
+        return tuple((kernel, coupling) for coupling in couplings for kernel in self.kernels)
+
+
+@jax.jit
+def _outputs(below: ChainPosterior, unit: Float[Array, "n d"]) -> Float[Array, "s n m"]:
+    return below.draw(unit)

@@ -1,0 +1,36 @@
+"""One Gaussian process a level, none knowing of the others: the surrogate of MF-GP-UCB (Kandasamy et al. 2016)."""
+
+from dataclasses import dataclass
+
+from jaxtyping import PRNGKeyArray
+
+from bmbo.data import Dataset
+from bmbo.surrogates.gp.autoregressive import AutoRegressiveGP, ChainInfo, Warm
+from bmbo.surrogates.gp.chain import ChainPosterior
+from bmbo.surrogates.gp.kernels import Kernel
+
+
+@dataclass(frozen=True)
+class IndependentGPs:
+    """A chain without links; with one level a plain Gaussian process. Arguments as for `AutoRegressiveGP`."""
+
+    kernels: tuple[Kernel, ...] = ("rbf", "matern52")
+    num_functions: int = 512
+    num_hyper: int = 16
+    num_features: int = 1024
+
+    def __post_init__(self) -> None:
+        self._chain()
+
+    def fit(self, key: PRNGKeyArray, data: Dataset, warm: Warm | None = None) -> tuple[ChainPosterior, Warm, ChainInfo]:
+        """See `Surrogate`."""
+        return self._chain().fit(key, data, warm)
+
+    def _chain(self) -> AutoRegressiveGP:
+        return AutoRegressiveGP(
+            kernels=self.kernels,
+            links="none",
+            num_functions=self.num_functions,
+            num_hyper=self.num_hyper,
+            num_features=self.num_features,
+        )
