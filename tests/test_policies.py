@@ -381,6 +381,24 @@ def test_a_fit_that_is_not_finite_gives_random_queries_and_a_warning(caplog):
     assert "not finite" in caplog.text
 
 
+@dataclass(frozen=True)
+class Failing:
+    """A surrogate whose numbers fail."""
+
+    error: Exception
+
+    def fit(self, *_):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError("not positive definite"), RuntimeError("out of memory")])
+def test_a_fit_that_fails_leaves_random_queries_and_says_so(error, caplog):
+    with caplog.at_level(logging.WARNING, logger="bmbo"):
+        rounds = run(replace(SMALL, surrogate=Failing(error)), 4)
+    assert all(len(queries) == 2 and valid(queries) for _, queries in rounds)
+    assert str(error) in caplog.text
+
+
 def test_the_wanted_share_of_queries_at_the_top_goes_where_improvement_is_expected(monkeypatch):
     monkeypatch.setattr("bmbo.policies.bayes.most_improving", lambda *_, **__: SPACE.encode({"x": 0.25, "n": 5}))
     policy = replace(SMALL, surrogate=Fake([]), select=Noted([]), improve=0.5)

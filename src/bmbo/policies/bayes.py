@@ -80,16 +80,29 @@ class Bayes:
             if history.pending:
                 return [], carry
             return random_queries(key_startup, history.problem, first, [0] * num), carry
-        carry = self.learn(key_fit, history, carry)
-        if not _finite(carry.posterior):
-            logger.warning("the fit to %d outcomes is not finite: %d random queries instead", len(carry.seen), num)
+        learned = self._learned(key_fit, history, carry)
+        if learned is None:
             levels = [(first + place) % history.problem.ladder.num_levels for place in range(num)]
             return random_queries(key_startup, history.problem, first, levels), carry
+        carry = learned
         pending = [trial.query for trial in history.pending]
         key_batch, key_improve = jax.random.split(jax.random.fold_in(key_select, first))
         with runtime.computing_on(self.device):
             queries = self.select(key_batch, carry.posterior, history.priced, pending, num)
             return self._improved(key_improve, history, carry.posterior, queries), carry
+
+    def _learned(self, key: PRNGKeyArray, history: History, carry: Any) -> Carry | None:
+        """What was learned; None where numbers failed, which is said and must not end a run of a week."""
+        told = len(history.told)
+        try:
+            learned = self.learn(key, history, carry)
+        except (ArithmeticError, ValueError, RuntimeError) as error:  # NumPy's, SciPy's and XLA's are all of these
+            logger.warning("the fit to %d outcomes failed (%s): random queries instead", told, error)
+            return None
+        if not _finite(learned.posterior):
+            logger.warning("the fit to %d outcomes is not finite: random queries instead", told)
+            return None
+        return learned
 
     def _improved(self, key: PRNGKeyArray, history: History, posterior: Posterior, queries: list[Query]) -> list[Query]:
         """The batch, with some of its places at the top moved to where the expected improvement is largest."""
