@@ -138,7 +138,7 @@ class SharedBasis:
             heads=jnp.asarray(np.stack(heads, axis=-1), jnp.float32),
             noise_each=jnp.asarray(np.exp(-log_noise), jnp.float32),
         )
-        return posterior, trained, BasisInfo(float(jnp.max(evidence)), tuple(map(float, np.exp(-log_noise))))
+        return posterior, trained, BasisInfo(float(np.max(np.asarray(evidence))), tuple(map(float, np.exp(-log_noise))))
 
     def log_evidence(self, flat: Float[Array, " p"], data: Dataset) -> Float[Array, ""]:
         """Of all levels, with a unit Gaussian prior on the network's weights times their root fan-in."""

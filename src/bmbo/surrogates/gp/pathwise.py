@@ -1,8 +1,9 @@
 """Functions drawn from the posterior of one level, by pathwise conditioning (Wilson et al. 2020, 2021).
 
 A draw from the prior, in random Fourier features, plus the exact update that makes it fit the data. With nearly no
-noise the update is a sum of terms 1e4 times larger than itself, so it is computed in double precision whatever the
-caller's; everything else is in single precision.
+noise the update's weights reach 1e7: on Branin's 65 top points a sum in single precision was off by 0.9 standardised
+units, and the draws here by 7e-6. So it is computed in double precision whatever the caller's, and everything else in
+single precision.
 """
 
 from collections.abc import Callable, Sequence
