@@ -45,7 +45,7 @@ def suggest(
     """The next `num` points [num, d] and their levels [num], and the seconds of fitting and of selecting.
 
     Observations come level by level, lowest first; a level may be empty. Larger values are better. Zero refits is the
-    stock behaviour; one goes on from the false convergence that `_fit` tells of.
+    stock behaviour; one goes on from the false convergence that `fit` tells of.
     """
     import torch
     from botorch.utils.sampling import manual_seed
@@ -58,9 +58,9 @@ def suggest(
         started = time.perf_counter()
         # Double precision, as in the tutorial.
         seen = torch.as_tensor(np.concatenate(values), dtype=torch.double)
-        model = _fit(torch.as_tensor(inputs, dtype=torch.double), seen, num_refits)
+        model = fit(torch.as_tensor(inputs, dtype=torch.double), seen, num_refits)
         fitted = time.perf_counter()
-        chosen = _select(model, fidelities, costs, num)
+        chosen = select(model, fidelities, costs, num)
         selected = time.perf_counter()
     levels = np.abs(chosen[:, -1:] - fidelities).argmin(axis=1)
     return chosen[:, :-1], levels, fitted - started, selected - fitted
@@ -74,7 +74,7 @@ def rank_fidelities(num_levels: int) -> NDArray[np.float64]:
     return 1.0 - np.arange(num_levels)[::-1] / max(num_levels - 1, 1)
 
 
-def _fit(inputs: Any, values: Any, num_refits: int) -> Any:
+def fit(inputs: Any, values: Any, num_refits: int = 0) -> Any:
     """The stock model with fidelity in the last column; all levels are standardised together, as the model does.
 
     The stock fit can stop early and report success: L-BFGS-B tries one wild step, meets an infinite or huge loss, falls
@@ -94,7 +94,7 @@ def _fit(inputs: Any, values: Any, num_refits: int) -> Any:
     return model
 
 
-def _select(model: Any, fidelities: NDArray[np.float64], costs: Sequence[float], num: int) -> NDArray[np.float64]:
+def select(model: Any, fidelities: NDArray[np.float64], costs: Sequence[float], num: int) -> NDArray[np.float64]:
     """Greedy choice of `num` rows, each the best over all levels given fantasies at the rows before it."""
     import torch
     from botorch.acquisition.max_value_entropy_search import qMultiFidelityMaxValueEntropy

@@ -1,48 +1,13 @@
-"""Problems that know their optimum: the two functions of the paper's appendix."""
+"""The two functions of the paper's appendix."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float as Floating
 from numpy.typing import NDArray
 
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.space import Float, Space
-
-Formula = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-
-
-@dataclass(frozen=True)
-class Synthetic:
-    """A problem with a formula for every level.
-
-    Attributes:
-        formulas: lowest level first; each maps points [n d], one column a parameter in its own unit, to values [n].
-        optimum: the best value at the top level.
-        optimisers: every configuration that reaches it.
-    """
-
-    name: str
-    problem: Problem
-    formulas: tuple[Formula, ...]
-    optimum: float
-    optimisers: tuple[dict[str, float], ...] = field(hash=False)
-
-    def __call__(self, config: Mapping[str, Any], level: int) -> float:
-        """The value of one configuration, as an objective returns it."""
-        point = np.array([[config[name] for name in self.problem.space.names]], dtype=np.float64)
-        return float(self.values(point, level)[0])
-
-    def values(self, points: Floating[np.ndarray, "n d"], level: int) -> Floating[np.ndarray, " n"]:
-        """Values of many points given in the parameters' own units, columns in the order of the space's names."""
-        return self.formulas[level](points)
-
-    def regret(self, value: float) -> float:
-        """How far a value of the top level falls short of the optimum; never negative but for rounding."""
-        return self.problem.sign * (self.optimum - value)
+from bmbo.synthetic.function import Synthetic
 
 
 def _branin_high(x: NDArray[np.float64]) -> NDArray[np.float64]:

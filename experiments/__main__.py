@@ -1,0 +1,184 @@
+"""Compares methods on problems.
+
+python -m experiments list
+python -m experiments run --problems branin levy --methods random bmbo_darn --seeds 5
+python -m experiments report --out docs/results/comparison.md
+python -m experiments pack
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from experiments import record as records
+from experiments import registry
+from experiments.pack import pack, read_packed, unpack
+from experiments.problems import DataMissingError
+from experiments.problems.benchmark import NUM_STARTS
+from experiments.record import Record
+from experiments.report import write_report
+from experiments.run import ENGINES, Campaign, SettingsDifferError
+from experiments.settings import Settings, Task
+
+RECORDS = Path("experiments/records")
+PACKED = Path("docs/results/records")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "python -m experiments", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list", help="methods and problems")
+    running = commands.add_parser("run", help="run methods on problems; goes on where it stopped")
+    running.add_argument("--problems", nargs="+", required=True)
+    running.add_argument("--methods", nargs="+", required=True)
+    running.add_argument("--seeds", type=int, default=5, help="how many")
+    running.add_argument("--first-seed", type=int, default=0)
+    running.add_argument("--total-cost", type=float, help="of a run, starts included; default: each problem's own")
+    running.add_argument("--batch-size", type=int, default=5, help="of methods that can; default 5, the paper's")
+    running.add_argument("--num-starts", type=int, default=NUM_STARTS, help="random points a level; default 10")
+    running.add_argument("--jobs", type=int, default=1, help="runs at once")
+    running.add_argument("--engine", choices=list(ENGINES), default="local")
+    running.add_argument("--timeout-per-run", type=float, help="seconds after which a run counts as hung")
+    running.add_argument("--check-determinism", action="store_true", help="the first seed of each method twice")
+    running.add_argument("--retry-failed", action="store_true", help="also runs that crashed or hung before")
+    running.add_argument("--quiet", action="store_true", help="no progress bar")
+    reporting = commands.add_parser("report", help="tables and figures from the records")
+    reporting.add_argument("--out", type=Path, default=Path("docs/results/comparison.md"))
+    reporting.add_argument("--figures", type=Path, help="folder; default: figures beside the page")
+    reporting.add_argument("--problems", nargs="+", help="only these")
+    reporting.add_argument("--methods", nargs="+", help="only these")
+    reporting.add_argument("--uncharged", action="store_true", help="do not charge starts to methods that take none")
+    packing = commands.add_parser("pack", help="compact tables of the records, to be committed")
+    unpacking = commands.add_parser("unpack", help="single records from the tables, to go on from them")
+    for command in (running, reporting, packing, unpacking):
+        command.add_argument("--records", type=Path, default=RECORDS, help=f"folder; default {RECORDS}")
+    for command in (reporting, packing, unpacking):
+        command.add_argument("--packed", type=Path, default=PACKED, help=f"folder of tables; default {PACKED}")
+    for command in (listing, running, reporting):
+        command.add_argument(
+            "--plugin", action="append", default=[], help="a module with ENTRIES or PROBLEMS of your own"
+        )
+    return parser
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    print("Problems")
+    for name, make in registry.problems(arguments.plugin).items():
+        benchmark = make()
+        costs = ":".join(f"{cost:g}" for cost in benchmark.problem.ladder.costs)
+        print(f"  {name:<20} {benchmark.problem.space.dim} dimensions, costs {costs}; {benchmark.source}")
+    print("Methods")
+    for name, entry in registry.methods(arguments.plugin).items():
+        missing = [package for package in entry.packages if not _installed(package)]
+        note = f" (not installed: {', '.join(missing)})" if missing else ""
+        print(f"  {name:<20} {entry.where}{note}")
+    return 0
+
+
+def _installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    methods, problems = registry.methods(arguments.plugin), registry.problems(arguments.plugin)
+    registry.check_names("problem", arguments.problems, problems)
+    registry.check_names("method", arguments.methods, methods)
+    settings: dict[str, Settings] = {}
+    for name in arguments.problems:
+        benchmark = problems[name]()
+        benchmark.prepare()
+        total = arguments.total_cost or benchmark.default_total_cost
+        if total <= benchmark.start_cost(arguments.num_starts):
+            start = benchmark.start_cost(arguments.num_starts)
+            raise ValueError(f"the starts of {name} cost {start:g}: the total cost of {total:g} must be more")
+        settings[name] = Settings(total, arguments.batch_size, arguments.num_starts)
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    # Seeds outermost: a comparison that is stopped has about as many of each method.
+    tasks = [Task(p, m, seed) for seed in seeds for p in arguments.problems for m in arguments.methods]
+    if arguments.check_determinism:
+        tasks += [Task(p, m, seeds[0], repeat=True) for p in arguments.problems for m in arguments.methods]
+    campaign = Campaign(
+        arguments.records,
+        tasks,
+        settings,
+        jobs=arguments.jobs,
+        engine=arguments.engine,
+        timeout=arguments.timeout_per_run,
+        plugins=arguments.plugin,
+        paths=sys.path if arguments.plugin else (),
+        again=arguments.retry_failed,
+    )
+    tally = campaign.run(show_progress=not arguments.quiet)
+    print(", ".join(f"{count} {status}" for status, count in sorted(tally.items())))
+    for method, reason in campaign.missing.items():
+        print(f"{method} is not installed: {reason}")
+    return 0
+
+
+def _gathered(arguments: argparse.Namespace) -> list[Record]:
+    """Packed records and single ones; of the same run the single one."""
+    found = {record.task: record for record in read_packed(arguments.packed)}
+    found |= {record.task: record for record in records.read_all(arguments.records)}
+    return list(found.values())
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    kept = [
+        record
+        for record in _gathered(arguments)
+        if (not arguments.problems or record.task.problem in arguments.problems)
+        and (not arguments.methods or record.task.method in arguments.methods)
+    ]
+    figures = arguments.figures or arguments.out.parent / "figures"
+    command = "python -m experiments report " + " ".join(_said(arguments))
+    entries = registry.methods(arguments.plugin)
+    write_report(kept, entries, arguments.out, figures, charged=not arguments.uncharged, command=command.strip())
+    print(f"{arguments.out} from {len(kept)} records")
+    return 0
+
+
+def _said(arguments: argparse.Namespace) -> list[str]:
+    """The options that the page depends on, as they were given."""
+    said = [] if arguments.figures is None else ["--figures", str(arguments.figures)]
+    said += ["--uncharged"] if arguments.uncharged else []
+    for name in ("problems", "methods"):
+        chosen = getattr(arguments, name)
+        said += [f"--{name}", *chosen] if chosen else []
+    return ["--out", str(arguments.out), *said]
+
+
+def _pack(arguments: argparse.Namespace) -> int:
+    for path in pack(records.read_all(arguments.records), arguments.packed):
+        print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
+    return 0
+
+
+def _unpack(arguments: argparse.Namespace) -> int:
+    print(f"{unpack(arguments.packed, arguments.records)} records written to {arguments.records}")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; gives its exit code."""
+    chosen = _parser().parse_args(arguments)
+    commands = {"list": _list, "run": _run, "report": _report, "pack": _pack, "unpack": _unpack}
+    try:
+        return commands[chosen.command](chosen)
+    except (registry.UnknownNameError, DataMissingError, SettingsDifferError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; finished runs are kept, the same command goes on", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
