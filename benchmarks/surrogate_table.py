@@ -1,6 +1,9 @@
 """How well the surrogate predicts: the protocol of the paper's Table 1, with a plain Gaussian process beside it.
 
     python benchmarks/surrogate_table.py --out docs/surrogate_table.md --json surrogate_table.json
+    python benchmarks/surrogate_table.py --presets --methods --out docs/surrogate_methods.md
+
+The second command makes the paper's whole table: `--methods` takes names of other surrogates, none meaning all of them.
 
 Training points are uniformly random at every level, independent of each other; error and density are those of uniformly
 random test points at the top level, in units of that level's training outputs, standardised.
@@ -30,8 +33,13 @@ from tqdm import tqdm
 
 import bmbo
 from bmbo.data import Dataset
-from bmbo.inference import MCLMC, PaperHMC
+from bmbo.inference import MCLMC, Info, PaperHMC
+from bmbo.protocols import Posterior, Surrogate
+from bmbo.surrogates.chained import ChainedDarn, ChainedDarnPosterior
 from bmbo.surrogates.darn import Darn, DarnPosterior, Preset
+from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs
+from bmbo.surrogates.mixture import Mixture
+from bmbo.surrogates.shared_basis import SharedBasis
 from bmbo.synthetic import Synthetic, branin, levy
 
 Floats = NDArray[np.float64]
@@ -42,8 +50,34 @@ FUNCTIONS: dict[str, Callable[[], Synthetic]] = {"levy": levy, "branin": branin}
 SIZES = {"levy": (130, 65), "branin": (320, 130, 65)}
 """Training points of each level, lowest first: the paper's."""
 
-PAPER = {"levy": ("0.348 ± 0.021", "1.072 ± 0.016"), "branin": ("0.158 ± 0.016", "0.965 ± 0.005")}
-"""nRMSE and MNLL of BMBO-DARN in the paper's Table 1."""
+PAPER = {
+    "levy": {
+        "MF-GP-UCB": ("0.831 ± 0.195", "1.824 ± 0.276"),
+        "MF-MES": ("0.581 ± 0.032", "1.401 ± 0.031"),
+        "SHTL": ("0.443 ± 0.009", "1.208 ± 0.026"),
+        "DNN-MFBO": ("0.365 ± 0.035", "1.081 ± 0.011"),
+        "BMBO-DARN": ("0.348 ± 0.021", "1.072 ± 0.016"),
+    },
+    "branin": {
+        "MF-GP-UCB": ("0.846 ± 0.147", "1.976 ± 0.208"),
+        "MF-MES": ("0.719 ± 0.099", "1.796 ± 0.128"),
+        "SHTL": ("0.835 ± 0.218", "1.958 ± 0.646"),
+        "DNN-MFBO": ("0.182 ± 0.022", "0.973 ± 0.013"),
+        "BMBO-DARN": ("0.158 ± 0.016", "0.965 ± 0.005"),
+    },
+}
+"""nRMSE and MNLL in the paper's Table 1."""
+
+METHODS: dict[str, Callable[[], Surrogate]] = {
+    "MF-GP-UCB": IndependentGPs,
+    "MF-MES": CoregionalGP,
+    "SHTL": SharedBasis,
+    "DNN-MFBO": lambda: ChainedDarn.preset("default"),
+    "BMBO-DARN": lambda: Darn.preset("default"),
+    "deep auto-regressive GP": AutoRegressiveGP,
+    "mixture": lambda: Mixture((AutoRegressiveGP(), CoregionalGP())),
+}
+"""Surrogates of the paper's methods, with our inference, and two beyond it."""
 
 FROZEN = 0.01
 """A chain that accepts less has not sampled: of the paper's 2,000 transitions after burn-in fewer than 20 moved it."""
@@ -131,29 +165,32 @@ def timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:
 
 
 @jax.jit
-def _top_level(posterior: DarnPosterior, unit: jax.Array) -> jax.Array:
+def _top_level(posterior: Posterior, unit: jax.Array) -> jax.Array:
     return posterior.draw(unit)[..., -1]
 
 
-def predict(posterior: DarnPosterior, unit: Floats) -> Prediction:
-    """Every draw at the top level of some points."""
-    outputs = _top_level(posterior, jax.numpy.asarray(unit, np.float32))
-    precision = np.asarray(posterior.precision, np.float64)[:, -1:]
-    return Prediction(np.asarray(outputs, np.float64), 1.0 / precision)
+def predict(posterior: Posterior, unit: Floats) -> Prediction:
+    """Every draw at the top level of some points, with its own noise where it has one."""
+    outputs = np.asarray(_top_level(posterior, jax.numpy.asarray(unit, np.float32)), np.float64)
+    networks = posterior.networks if isinstance(posterior, ChainedDarnPosterior) else posterior
+    if isinstance(networks, DarnPosterior):
+        return Prediction(outputs, 1.0 / np.asarray(networks.precision, np.float64)[:, -1:])
+    return Prediction(outputs, np.full((1, 1), float(posterior.noise[-1])))
 
 
-def fit_and_predict(surrogate: Darn, sample: Sample, seed: int) -> tuple[Prediction, dict[str, float]]:
+def fit_and_predict(surrogate: Surrogate, sample: Sample, seed: int) -> tuple[Prediction, dict[str, float]]:
     """A first fit to a sample, its predictions at the test points, and what there is to say about it."""
     data = Dataset.of_arrays(sample.units, sample.values)
     (posterior, _, info), seconds = timed(surrogate.fit, jax.random.key(seed), data)
-    about = {
-        "seconds": seconds,
-        # To NumPy first: a fit may be in double precision where JAX's default is single.
-        "acceptance": float(np.mean(np.asarray(info.acceptance))),
-        "divergences": float(np.sum(np.asarray(info.divergences))),
-        "rhat": float(info.rhat),
-        "ess": float(info.ess),
-    }
+    about = {"seconds": seconds}
+    if isinstance(info, Info):
+        about |= {
+            # To NumPy first: a fit may be in double precision where JAX's default is single.
+            "acceptance": float(np.mean(np.asarray(info.acceptance))),
+            "divergences": float(np.sum(np.asarray(info.divergences))),
+            "rhat": float(info.rhat),
+            "ess": float(info.ess),
+        }
     return predict(posterior, sample.test_unit), about
 
 
@@ -165,6 +202,15 @@ def quick(surrogate: Darn) -> Darn:
     elif isinstance(inference, PaperHMC):
         inference = replace(inference, num_burnin=50, num_draws=20, thinning=1)
     return replace(surrogate, inference=inference)
+
+
+def quick_method(surrogate: Surrogate) -> Surrogate:
+    """The same for any surrogate; Gaussian processes are quick as they are."""
+    if isinstance(surrogate, Darn):
+        return quick(surrogate)
+    if isinstance(surrogate, ChainedDarn):
+        return ChainedDarn(quick(surrogate.darn))
+    return replace(surrogate, num_steps=20) if isinstance(surrogate, SharedBasis) else surrogate
 
 
 def _loss(end: Any) -> float:
@@ -202,7 +248,7 @@ def gaussian_process(unit: Floats, value: Floats, test: Floats, seed: int) -> Pr
     return Prediction((cross @ cho_solve(solver, value))[None], variance[None])
 
 
-def score_surrogate(name: str, preset: str, surrogate: Darn, num_test: int, seed: int) -> Score:
+def score_surrogate(name: str, preset: str, surrogate: Surrogate, num_test: int, seed: int) -> Score:
     """One row of the record."""
     sample = draw_sample(FUNCTIONS[name](), SIZES[name], num_test, seed)
     prediction, about = fit_and_predict(surrogate, sample, seed)
@@ -236,8 +282,10 @@ def table(scores: Sequence[Score]) -> str:
     """Means over seeds, beside the paper's; the first fit of a shape, which compiles, apart from the later ones."""
     rows: list[list[str]] = []
     for name in dict.fromkeys(score.function for score in scores):
-        rows.append([name, "paper, BMBO-DARN", *PAPER[name], *["-"] * 6])
-        for model in dict.fromkeys(score.model for score in scores):
+        models = list(dict.fromkeys(score.model for score in scores))
+        papers = [model for model in models if model in PAPER[name]] or ["BMBO-DARN"]
+        rows += [[name, f"paper, {model}", *PAPER[name][model], *["-"] * 6] for model in papers]
+        for model in models:
             group = [score for score in scores if (score.function, score.model) == (name, model)]
             later = [score.seconds for score in group[1:]]
             rows.append(
@@ -311,14 +359,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
     parser.add_argument("--presets", nargs="*", choices=get_args(Preset), default=list(get_args(Preset)))
+    parser.add_argument("--methods", nargs="*", choices=list(METHODS), help="other surrogates; all if none is named")
     parser.add_argument("--seeds", type=int, default=5, help="how many, from 0 on")
     parser.add_argument("--num-test", type=int, default=100, help="test points a seed")
     parser.add_argument("--quick", action="store_true", help="a budget too small to mean anything: does it run?")
     parser.add_argument("--out", type=Path, help="Markdown file for the table")
     parser.add_argument("--json", type=Path, help="JSON file for every fit")
     arguments = parser.parse_args()
-    presets = {name: Darn.preset(name) for name in arguments.presets}
-    surrogates = {name: quick(surrogate) if arguments.quick else surrogate for name, surrogate in presets.items()}
+    # Given without a name it means all of them, not given none.
+    methods = [] if arguments.methods is None else arguments.methods or list(METHODS)
+    surrogates: dict[str, Surrogate] = {name: Darn.preset(name) for name in arguments.presets}
+    surrogates |= {name: METHODS[name]() for name in methods}
+    if arguments.quick:
+        surrogates = {name: quick_method(surrogate) for name, surrogate in surrogates.items()}
     scores: list[Score] = []
     with tqdm(total=len(arguments.functions) * (len(surrogates) + 1) * arguments.seeds, unit="fit") as bar:
         for name in arguments.functions:

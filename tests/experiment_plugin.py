@@ -5,10 +5,9 @@ import signal
 import time
 from pathlib import Path
 
+import bmbo
 from experiments.contract import Job, MethodEntry, NotInstalledError
 from experiments.problems import Benchmark
-
-import bmbo
 
 
 def folder():

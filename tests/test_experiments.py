@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import bmbo
 from experiments.contract import Job, MethodEntry, Optimiser
 from experiments.curves import cumulative_costs, curve
 from experiments.methods import METHODS
@@ -17,8 +18,6 @@ from experiments.play import Run, header, starting_design
 from experiments.problems import Benchmark
 from experiments.record import Evaluation, Record
 from experiments.settings import Settings, Task
-
-import bmbo
 
 
 def ladder_problem(maximise=False):

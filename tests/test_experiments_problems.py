@@ -13,13 +13,12 @@ from scipy.stats import spearmanr
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import bmbo
 from experiments import __main__ as program
 from experiments.methods import METHODS
 from experiments.play import starting_design
 from experiments.problems import PROBLEMS, DataMissingError, lcbench
 from experiments.problems.data import find
-
-import bmbo
 
 
 @pytest.mark.parametrize("name", [name for name in PROBLEMS if not name.startswith("lcbench")])

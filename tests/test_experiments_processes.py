@@ -13,6 +13,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bmbo.protocols import Finished
+from experiment_records import record_of
 from experiments import __main__ as program
 from experiments import record as records
 from experiments.curves import cumulative_costs
@@ -20,9 +22,6 @@ from experiments.run import Campaign
 from experiments.settings import Settings, Task
 from experiments.spawn import thread_limits
 from experiments.summary import determinism
-
-from bmbo.protocols import Finished
-from experiment_records import record_of
 
 ROOT = Path(__file__).resolve().parent.parent
 

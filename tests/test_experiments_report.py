@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from experiment_records import record_of
 from experiments import __main__ as program
 from experiments import record as records
 from experiments.curves import Curve, curve, quartiles, reached
@@ -20,8 +21,6 @@ from experiments.record import Evaluation
 from experiments.report import write_report
 from experiments.settings import Task
 from experiments.summary import problems_of
-
-from experiment_records import record_of
 
 
 def test_the_three_curves_of_a_run():

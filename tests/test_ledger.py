@@ -16,6 +16,7 @@ from optuna.storages import InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal._base import BaseJournalBackend, BaseJournalSnapshot
 from optuna.trial import TrialState
 
+import servers
 from bmbo.ledger import ASKED, Ledger, Owner, Watch, folder_of, open_storage, redacted
 from bmbo.ledger.definition import Definition
 from bmbo.ledger.identity import is_dead
@@ -23,6 +24,9 @@ from bmbo.ledger.storage import patiently
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.space import Categorical, Float, Int, Space
 from bmbo.trial import Outcome, Query
+
+# Fixtures of other files of tests too.
+postgresql, postgresql_url = servers.postgresql, servers.postgresql_url
 
 SPACE = Space(
     {
@@ -41,17 +45,23 @@ DEFINITION = Definition(PROBLEM, 7)
 GRACE = 5.0
 
 
-# Extended by whoever has a server: anything that `open_storage` takes and that several processes can open.
-@pytest.fixture(params=["sqlite", "journal"])
-def storage_url(request, tmp_path):
-    return {"sqlite": f"sqlite:///{tmp_path}/study.db", "journal": str(tmp_path / "study.log")}[request.param]
-
-
-@pytest.fixture(params=["memory", "sqlite", "journal"])
-def storage(request, tmp_path):
+def storage_of_kind(request, tmp_path):
     if request.param == "memory":
         return InMemoryStorage()
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgresql_url")
     return {"sqlite": f"sqlite:///{tmp_path}/study.db", "journal": str(tmp_path / "study.log")}[request.param]
+
+
+# What several processes can open.
+@pytest.fixture(params=["sqlite", "journal", "postgresql"])
+def storage_url(request, tmp_path):
+    return storage_of_kind(request, tmp_path)
+
+
+@pytest.fixture(params=["memory", "sqlite", "journal", "postgresql"])
+def storage(request, tmp_path):
+    return storage_of_kind(request, tmp_path)
 
 
 def ledger_in(storage, definition=DEFINITION, name="study"):

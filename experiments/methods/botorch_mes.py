@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from benchmarks import botorch_peer
 
+from benchmarks import botorch_peer
 from bmbo import Problem
 from experiments.contract import Job, MethodEntry, Start
 from experiments.methods.peers import require
