@@ -41,7 +41,9 @@ class Spawned:
             result, log = Path(scratch) / "record", Path(scratch) / "log"
             paths = [str(ROOT), *(os.path.abspath(path) for path in self.request.get("paths", ()))]
             paths += [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-            environment = {**os.environ, **self.environment, "PYTHONPATH": os.pathsep.join(paths)}
+            # SMAC walks through sets in the order of their hashes: without this its runs do not repeat.
+            fixed = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
+            environment = {**os.environ, **self.environment, **fixed}
             request = json.dumps({**self.request, "result": str(result)})
             with log.open("wb") as output:
                 # In a folder of its own: some peers write where they stand. In our group: killed with us.

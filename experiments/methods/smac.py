@@ -128,8 +128,9 @@ def _multi(problem: Problem, seed: int, batch_size: int, starts: Sequence[Start]
 
 
 PAPER = "Lindauer et al. 2022, SMAC3: A Versatile Bayesian Optimization Package for Hyperparameter Optimization"
-FAILURES = (
-    "A failure is told as a crash with the worst value seen at its level: the default, infinity, spoils the model"
+BOTH = (
+    "A failure is told as a crash with the worst value seen at its level: the default, infinity, spoils the model. "
+    "Repeats itself only where PYTHONHASHSEED is fixed: its local search walks a set of configurations hashed as text"
 )
 
 ENTRIES = (
@@ -142,7 +143,7 @@ ENTRIES = (
         where="SMAC3, HyperparameterOptimizationFacade",
         differs="stock settings (random forest, log expected improvement, model trained after every 8 configurations); "
         "top fidelity alone, so that of the starts it uses those at the top, in place of its own initial design. "
-        f"{FAILURES}",
+        f"{BOTH}",
         packages=("smac", "ConfigSpace"),
     ),
     MethodEntry(
@@ -154,7 +155,7 @@ ENTRIES = (
         where="SMAC3, MultiFidelityFacade",
         differs="budgets eta^m for level m, eta the mean ratio of neighbouring levels as a whole number, so that rungs "
         "are levels; else stock settings: its model learns from the highest budget with any result. A configuration "
-        f"promoted is evaluated anew and charged in full. Takes no starts. {FAILURES}",
+        f"promoted is evaluated anew and charged in full. Takes no starts. {BOTH}",
         packages=("smac", "ConfigSpace"),
     ),
 )
