@@ -1,0 +1,1 @@
+"""Studies whose processes are killed at random moments: `make test-faults`."""

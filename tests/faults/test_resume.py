@@ -1,0 +1,92 @@
+"""A process that is killed and started again, several times, leaves the same record as one that was left alone."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+
+import servers
+from bmbo.ledger import Ledger
+from faults import worker
+from faults.fleet import Log
+
+postgresql, postgresql_url = servers.postgresql, servers.postgresql_url
+
+LONGEST_SECONDS = 600.0
+"""For one process; the model compiles for a minute on a busy machine."""
+
+
+def started(folder, storage, *options, **environment):
+    command = [sys.executable, worker.__file__, "--storage", storage, "--log", str(folder / "log.jsonl"), *options]
+    with (folder / "errors.txt").open("ab") as errors:
+        return subprocess.Popen(command, stdout=errors, stderr=errors, env={**os.environ, **environment})
+
+
+def run_to_its_end(folder, storage, *options, **environment):
+    process = started(folder, storage, *options, **environment)
+    assert process.wait(LONGEST_SECONDS) == 0, (folder / "errors.txt").read_text()[-2000:]
+
+
+def run_with_kills(folder, storage, num, delays, *options, **environment):
+    """Kills the process so many times, each after it has got something done and a delay more; gives the kills."""
+    log = Log(folder / "log.jsonl")
+    for place in range(num):
+        before = len(log.events("kept"))
+        process = started(folder, storage, *options, **environment)
+        deadline = time.monotonic() + LONGEST_SECONDS
+        while len(log.events("kept")) == before and process.poll() is None:
+            assert time.monotonic() < deadline, "it gets nothing done"
+            time.sleep(0.005)
+        time.sleep(delays.uniform(0.0, 0.3))
+        process.kill()
+        if process.wait() == 0:
+            return place
+    run_to_its_end(folder, storage, *options, **environment)
+    return num
+
+
+def record(storage):
+    """What was chosen and what it gave, by number."""
+    entries = Ledger.load(storage, "study").read().entries
+    return [
+        (entry.trial.number, entry.trial.query, entry.trial.value, entry.trial.outcome.cost, entry.batch, entry.state)
+        for entry in entries
+    ]
+
+
+def folders(path):
+    for name in ("whole", "killed"):
+        (path / name).mkdir()
+    return path / "whole", path / "killed"
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["sqlite", "journal", "postgresql"])
+def test_a_resumed_run_has_the_record_of_one_that_was_left_alone(kind, seed, tmp_path, request):
+    whole, killed = folders(tmp_path)
+    options = ["--n-trials", "30", "--batch-size", "4", "--seconds", "0.02", "--seed", str(seed)]
+    run_to_its_end(whole, f"sqlite:///{whole}/study.db", *options)
+    storages = {"sqlite": f"sqlite:///{killed}/study.db", "journal": str(killed / "study.log")}
+    storage = storages.get(kind) or request.getfixturevalue("postgresql_url")
+    # Of a journal whose writer was killed Optuna waits half a minute for the lock: killed once.
+    kills = run_with_kills(killed, storage, 1 if kind == "journal" else 4, random.Random(seed), *options)
+    assert kills >= 1
+    assert record(storage) == record(f"sqlite:///{whole}/study.db")
+
+
+@pytest.mark.slow
+def test_a_resumed_run_of_the_model_has_the_record_of_one_that_was_left_alone(tmp_path):
+    whole, killed = folders(tmp_path)
+    options = ["--n-trials", "24", "--batch-size", "3", "--seconds", "0.01", "--seed", "3", "--model"]
+    # Compiled once for all.
+    environment = {"BMBO_CACHE": str(tmp_path / "cache")}
+    run_to_its_end(whole, f"sqlite:///{whole}/study.db", *options, **environment)
+    kills = run_with_kills(killed, f"sqlite:///{killed}/study.db", 3, random.Random(3), *options, **environment)
+    assert kills == 3
+    found = record(f"sqlite:///{killed}/study.db")
+    assert found == record(f"sqlite:///{whole}/study.db")
+    assert {query.level for _, query, *_ in found} == {0, 1, 2}
