@@ -17,8 +17,9 @@ $(STAMP): pyproject.toml
 demo: install
 	$(BIN)/python -m bmbo.demo
 
+# Two processes, a file's tests in one of them: what one test compiles the next of its file need not.
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow

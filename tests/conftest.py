@@ -24,3 +24,10 @@ def as_a_user():
     jaxtyping_config.update("jaxtyping_disable", True)
     yield
     jaxtyping_config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs():
+    """Lets go of what a file's tests compiled: hundreds of programs would fill the memory by the end."""
+    yield
+    jax.clear_caches()
