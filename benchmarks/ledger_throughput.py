@@ -246,7 +246,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--storages", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--workers", nargs="*", type=int, default=[1, 8])
-    parser.add_argument("--trials", type=int, default=400, help="of each run of the instant objective")
+    parser.add_argument("--trials", type=int, default=200, help="of each run of the instant objective")
     parser.add_argument("--sizes", nargs="*", type=int, default=[100, 5000], help="trials of large studies")
     parser.add_argument("--repeats", type=int, default=5, help="of which the median is shown")
     parser.add_argument("--quick", action="store_true", help="a budget too small to mean anything: does it run?")
