@@ -30,14 +30,17 @@ def run_to_its_end(folder, storage, *options, **environment):
     assert process.wait(LONGEST_SECONDS) == 0, (folder / "errors.txt").read_text()[-2000:]
 
 
-def run_with_kills(folder, storage, num, delays, *options, **environment):
-    """Kills the process so many times, each after it has got something done and a delay more; gives the kills."""
+def run_with_kills(folder, storage, num, delays, *options, first=0, **environment):
+    """Kills the process so many times, each after it has got something done and a delay more; gives the kills.
+
+    The first one comes when more than `first` trials are done.
+    """
     log = Log(folder / "log.jsonl")
     for place in range(num):
-        before = len(log.events("kept"))
+        before = max(first, len(log.events("kept")))
         process = started(folder, storage, *options, **environment)
         deadline = time.monotonic() + LONGEST_SECONDS
-        while len(log.events("kept")) == before and process.poll() is None:
+        while len(log.events("kept")) <= before and process.poll() is None:
             assert time.monotonic() < deadline, "it gets nothing done"
             time.sleep(0.005)
         time.sleep(delays.uniform(0.0, 0.3))
@@ -85,8 +88,10 @@ def test_a_resumed_run_of_the_model_has_the_record_of_one_that_was_left_alone(tm
     # Compiled once for all.
     environment = {"BMBO_CACHE": str(tmp_path / "cache")}
     run_to_its_end(whole, f"sqlite:///{whole}/study.db", *options, **environment)
-    kills = run_with_kills(killed, f"sqlite:///{killed}/study.db", 3, random.Random(3), *options, **environment)
+    storage, delays = f"sqlite:///{killed}/study.db", random.Random(3)
+    # After the random trials that it begins with.
+    kills = run_with_kills(killed, storage, 3, delays, *options, first=15, **environment)
     assert kills == 3
-    found = record(f"sqlite:///{killed}/study.db")
+    found = record(storage)
     assert found == record(f"sqlite:///{whole}/study.db")
     assert {query.level for _, query, *_ in found} == {0, 1, 2}
