@@ -337,7 +337,8 @@ def test_a_plan_that_was_cut_short_is_completed_as_it_was(storage):
     whole = ledger_in(storage, name="whole")
     whole.plan(0, queries, always)
     cut = ledger_in(storage, name="cut")
-    permits = iter([True, True, False])
+    # Once before the plan is noted, and once before each trial.
+    permits = iter([True, True, True, False])
     cut.plan(0, queries, lambda: next(permits))
     assert len(cut.read().entries) == 2
     another = ledger_in(storage, name="cut")
@@ -347,6 +348,13 @@ def test_a_plan_that_was_cut_short_is_completed_as_it_was(storage):
     another.plan(1, [query_at(0.9)], always)
     another.complete_plan(always)
     assert [entry.batch for entry in another.read().entries] == [0] * 5 + [1]
+
+
+def test_a_planner_that_lost_its_lease_before_it_wrote_leaves_no_plan_to_be_completed(storage):
+    ledger = ledger_in(storage)
+    ledger.plan(0, [query_at(0.1), query_at(0.2)], lambda: False)
+    ledger.complete_plan(always)
+    assert ledger.read().entries == ()
 
 
 def test_a_trial_that_is_asked_for_is_the_users_own(storage):

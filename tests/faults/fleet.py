@@ -14,7 +14,7 @@ from bmbo.ledger import Ledger, Owner, open_storage
 from bmbo.ledger.lease import OWNER
 from faults import worker
 
-# Not forked from one that has imported everything: JAX, once imported, hangs in the children.
+# Not forked from one that has imported everything: such children hung.
 CONTEXT = multiprocessing.get_context("spawn")
 
 LONGEST_SECONDS = 600.0

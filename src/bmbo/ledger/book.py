@@ -120,6 +120,9 @@ class Ledger:
 
     def plan(self, batch: int, queries: Sequence[Query], permitted: Callable[[], bool]) -> None:
         """Writes a new batch of waiting trials; one that is cut short is completed by `complete_plan`."""
+        # Before anything is written: whoever planned while another took over must leave no plan to be completed.
+        if not permitted():
+            return
         described = [
             {"params": self.problem.space.decode(query.unit), "level": query.level, "tag": dict(query.tag)}
             for query in queries
