@@ -168,6 +168,16 @@ def test_an_objective_that_cannot_be_found_is_explained(folder, said, name, mess
     assert not (folder / "study.db").exists()
 
 
+def test_a_study_file_without_a_storage_is_kept_in_sqlite_where_it_is_run(folder, monkeypatch):
+    monkeypatch.delenv("BMBO_STORAGE", raising=False)
+    (folder / "study.toml").write_text(
+        STUDY.replace('storage = "sqlite:///study.db"\n', "").replace('name = "study"', 'name = "mine"')
+    )
+    assert main(["run", "study.toml"]) == 0
+    assert len(record("mine", "sqlite:///mine.db").entries) == 6
+    assert main(["status", "study.toml"]) == 0
+
+
 def test_mistakes_on_the_command_line_are_one_sentence(folder, said):
     assert refusal(said, "run", "nowhere.toml") == "there is no study file nowhere.toml"
     assert refusal(said, "rum", "study.toml").startswith("argument COMMAND: invalid choice: 'rum'")

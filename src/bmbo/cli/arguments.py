@@ -46,6 +46,9 @@ class Target:
         storage = arguments.storage or (file.storage if file else None) or os.environ.get("BMBO_STORAGE")
         if name is None:
             raise UsageError("give a study file, or --storage URL and --study NAME")
+        if storage is None and file is not None:
+            # What a file says nothing of is kept where it is run.
+            storage = f"sqlite:///{name.replace('/', '-')}.db"
         if storage is None:
             raise UsageError("give the study's storage: in its file, by --storage or in the variable BMBO_STORAGE")
         return cls(name, storage, file)
