@@ -81,8 +81,8 @@ class Alternating(Select):
     subtract_chance: bool = True
     num_shifts: int = 32
     optimum_candidates: int = 512
-    optimum_starts: int = 4
-    optimum_steps: int = 30
+    optimum_starts: int = 2
+    optimum_steps: int = 20
 
     def __call__(
         self, key: PRNGKeyArray, posterior: Posterior, problem: Problem, pending: Sequence[Query], num: int

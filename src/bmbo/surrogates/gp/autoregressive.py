@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 from threadpoolctl import threadpool_limits
@@ -18,7 +19,7 @@ from bmbo.data import Dataset
 from bmbo.surrogates.gp import level as model
 from bmbo.surrogates.gp.chain import ChainPosterior, Links, seen
 from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, check_kernels
-from bmbo.surrogates.gp.pathwise import LevelDraws, condition
+from bmbo.surrogates.gp.pathwise import LevelDraws, condition, drawn_rows
 from bmbo.surrogates.gp.search import Draws, Rival, search
 
 Coupling = Literal["alone", "linear", "bent"]
@@ -67,9 +68,9 @@ class AutoRegressiveGP:
     kernels: tuple[Kernel, ...] = ("rbf", "matern52")
     couplings: tuple[Coupling, ...] = ("alone", "linear", "bent")
     links: Links = "all"
-    num_functions: int = 512
+    num_functions: int = 256
     num_hyper: int = 16
-    num_features: int = 1024
+    num_features: int = 512
     num_proposals: int = 32
     num_lower: int = 8
     max_steps: int = 60
@@ -112,10 +113,12 @@ class AutoRegressiveGP:
         rows = data.rows(level)
         mask = np.asarray(data.mask[rows])
         unit, value = (np.asarray(part[rows], np.float64)[mask] for part in (data.unit, data.value))
-        lower = np.zeros((self.num_functions, len(value), 0))
+        num_rows, lower = drawn_rows(len(value)), np.zeros((self.num_functions, len(value), 0))
         if below.levels:
-            outputs = np.asarray(below.draw(data.unit[rows]), np.float64)
-            lower = outputs[:, mask, seen(level, self.links)]
+            room = np.zeros((num_rows, unit.shape[1]), np.float32)
+            room[: len(value)] = unit
+            outputs = np.asarray(below.draw(jnp.asarray(room)), np.float64)
+            lower = outputs[:, : len(value), seen(level, self.links)]
         dim, num_lower = unit.shape[1], lower.shape[-1]
         rivals = self._rivals(level)
         structures = [
@@ -135,8 +138,8 @@ class AutoRegressiveGP:
         found = search(rng, models, num=self.num_hyper, num_proposals=self.num_proposals, max_steps=self.max_steps)
         drawn = zip(found.flat, found.owner, strict=True)
         hypers = [model.Hyper.of(flat, dim, structures[owner]) for flat, owner in drawn]
-        sizes = {"num_features": self.num_features, "num_rows": data.sizes[level]}
-        return condition(rng, unit, lower, value, hypers, **sizes), found
+        draws = condition(rng, unit, lower, value, hypers, num_features=self.num_features, num_rows=num_rows)
+        return draws, found
 
     def _rivals(self, level: int) -> tuple[tuple[Kernel, Coupling], ...]:
         """Kernels and couplings that a level weighs; where it sees nothing below there is nothing to couple."""

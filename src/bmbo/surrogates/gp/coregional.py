@@ -17,7 +17,7 @@ from bmbo.nets import cosine
 from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, check_kernels, frequencies
 from bmbo.surrogates.gp.latent import Evidence, Latents, Sizes
 from bmbo.surrogates.gp.level import robust_factor
-from bmbo.surrogates.gp.pathwise import double, own_update, shared_update
+from bmbo.surrogates.gp.pathwise import double, drawn_rows, own_update, shared_update
 from bmbo.surrogates.gp.search import Rival, search
 
 
@@ -126,9 +126,9 @@ class CoregionalGP:
 
     kernels: tuple[Kernel, ...] = ("rbf", "matern52")
     num_latent: int | None = None
-    num_functions: int = 512
+    num_functions: int = 256
     num_hyper: int = 16
-    num_features: int = 512
+    num_features: int = 256
     num_proposals: int = 64
     max_steps: int = 60
 
@@ -200,10 +200,10 @@ class CoregionalGP:
         )
 
     def posterior(self, parts: Sequence[LatentDraws], data: Dataset) -> CoregionalPosterior:
-        """Functions under several hyperparameters put together, in the rows of the data."""
-        mask = np.asarray(data.mask)
-        update = np.zeros((len(parts), *parts[0].update.shape[:-1], len(mask)))
-        update[..., mask] = np.stack([part.update for part in parts])
+        """Functions under several hyperparameters put together, with room for more observations."""
+        known = np.asarray(data.unit, np.float64)[np.asarray(data.mask)]
+        missing = drawn_rows(len(known)) - len(known)
+        update = np.stack([np.pad(part.update, ((0, 0), (0, 0), (0, 0), (0, missing))) for part in parts])
         return CoregionalPosterior(
             frequency=jnp.asarray(np.stack([part.frequency for part in parts]), jnp.float32),
             phase=jnp.asarray(np.stack([part.phase for part in parts]), jnp.float32),
@@ -211,6 +211,6 @@ class CoregionalGP:
             log_length=double([part.log_length for part in parts]),
             roughness=double([part.roughness for part in parts]),
             update=double(update),
-            unit=double(data.unit),
+            unit=double(np.pad(known, ((0, missing), (0, 0)))),
             noise_each=jnp.asarray(np.stack([part.noise for part in parts]), jnp.float32),
         )

@@ -15,9 +15,9 @@ class IndependentGPs:
     """A chain without links; with one level a plain Gaussian process. Arguments as for `AutoRegressiveGP`."""
 
     kernels: tuple[Kernel, ...] = ("rbf", "matern52")
-    num_functions: int = 512
+    num_functions: int = 256
     num_hyper: int = 16
-    num_features: int = 1024
+    num_features: int = 512
 
     def __post_init__(self) -> None:
         self._chain()

@@ -170,6 +170,18 @@ def own_update(
     return jax.vmap(each)(unit, log_length, roughness, update)
 
 
+def drawn_rows(count: int) -> int:
+    """Observations that draws have room for: 32, 128, 512 and so on.
+
+    Every new number compiles all that draws are used for, half a minute; room for four times as many observations as
+    there are costs little, for a draw has hundreds of features in any case.
+    """
+    rows = 32
+    while rows < count:
+        rows *= 4
+    return rows
+
+
 def condition(
     rng: np.random.Generator,
     unit: Floats,
