@@ -50,6 +50,8 @@ class Native:
         """A batch of the policy within the total cost; in the end the recommendation at the top, once."""
         costs = self._history.problem.ladder.costs
         left = self._total_cost - self._history.spent
+        if self._confirmed and left < costs[-1]:
+            return []  # what is cheap can no longer lead to anything at the top
         budget = left if self._confirmed else left - costs[-1]
         kept: list[Query] = []
         if budget >= min(costs):
@@ -147,6 +149,14 @@ RECIPES = (
         "the same acquisition over a deep auto-regressive Gaussian process",
     ),
     Recipe(
+        "bmbo_gp_1",
+        "bmbo_gp",
+        lambda m: m.bmbo_gp(),
+        DARN,
+        "as bmbo_gp, one query at a time",
+        batch=False,
+    ),
+    Recipe(
         "bmbo_mixture",
         "bmbo_mixture",
         lambda m: m.bmbo_mixture(),
@@ -201,5 +211,4 @@ RECIPES = (
     ),
 )
 
-ENTRIES = tuple(recipe.entry() for recipe in RECIPES if hasattr(methods, recipe.attribute))
-"""Those that the package has."""
+ENTRIES = tuple(recipe.entry() for recipe in RECIPES)
