@@ -4,6 +4,8 @@ python -m experiments list
 python -m experiments run --problems branin levy --methods random bmbo_darn --seeds 5
 python -m experiments report --out docs/results/comparison.md
 python -m experiments pack
+python -m experiments table lda --rows 0:200 --jobs 2
+python -m experiments standin lda
 """
 
 import argparse
@@ -11,11 +13,12 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from experiments import record as records
 from experiments import registry
 from experiments.pack import pack, read_packed, unpack
-from experiments.problems import DataMissingError
+from experiments.problems import APPLICATIONS, STAND_INS, DataMissingError
 from experiments.problems.benchmark import NUM_STARTS
 from experiments.record import Record
 from experiments.report import write_report
@@ -54,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     reporting.add_argument("--uncharged", action="store_true", help="do not charge starts to methods that take none")
     packing = commands.add_parser("pack", help="compact tables of the records, to be committed")
     unpacking = commands.add_parser("unpack", help="single records from the tables, to go on from them")
+    _add_tables(commands)
     for command in (running, reporting, packing, unpacking):
         command.add_argument("--records", type=Path, default=RECORDS, help=f"folder; default {RECORDS}")
     for command in (reporting, packing, unpacking):
@@ -65,10 +69,73 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_tables(commands: Any) -> None:
+    making = commands.add_parser("table", help="train an application at all levels, row by row; goes on")
+    making.add_argument("name", choices=APPLICATIONS)
+    chosen = making.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--rows", type=_rows, help="of the sequence, such as 0:200 for the first 200")
+    chosen.add_argument("--configs", type=Path, help="a file of configurations instead, one in JSON a line")
+    making.add_argument("--jobs", type=int, default=1, help="trainings at once")
+    making.add_argument("--seed", type=int, default=0)
+    making.add_argument("--timeout", type=float, default=3600.0, help="seconds of a row; of all for pinn")
+    making.add_argument("--note", default="", help="for the first line of the table: the hardware")
+    making.add_argument("--out", type=Path, help="default: experiments/tables/NAME.csv")
+    making.add_argument("--quiet", action="store_true", help="no progress bar")
+    judging = commands.add_parser("standin", help="how well stand-ins from a table foretell held-out rows")
+    judging.add_argument("name", choices=STAND_INS)
+    judging.add_argument("--table", type=Path, help="default: experiments/tables/NAME.csv")
+    judging.add_argument("--out", type=Path, help="a Markdown file, beside what is printed")
+
+
+def _rows(text: str) -> range:
+    start, _, stop = text.partition(":")
+    if not (start.isdecimal() and stop.isdecimal() and int(start) < int(stop)):
+        raise argparse.ArgumentTypeError(f"rows are given as FIRST:END, such as 0:200, got {text!r}")
+    return range(int(start), int(stop))
+
+
+# Imported when it is asked for: it needs packages that comparisons do not.
+def _table(arguments: argparse.Namespace) -> int:
+    from experiments.applications import evaluation, table  # noqa: PLC0415
+
+    space = evaluation.get(arguments.name).problem.space
+    if arguments.configs:
+        wanted = table.visited_rows(space, arguments.configs)
+    else:
+        wanted = table.sobol_rows(space, arguments.rows.start, arguments.rows.stop)
+    path = arguments.out or table.path_of(arguments.name)
+    making = table.Making(
+        arguments.name,
+        path,
+        jobs=arguments.jobs,
+        seed=arguments.seed,
+        timeout=arguments.timeout,
+        note=arguments.note,
+        quiet=arguments.quiet,
+    )
+    there = making.make(wanted)
+    print(f"{path}: {there} of {len(wanted)} rows")
+    return 0 if there == len(wanted) else 1
+
+
+def _standin(arguments: argparse.Namespace) -> int:
+    from experiments.applications import standin  # noqa: PLC0415
+
+    page = standin.page(arguments.name, arguments.table)
+    print(page)
+    if arguments.out:
+        arguments.out.write_text(page + "\n")
+    return 0
+
+
 def _list(arguments: argparse.Namespace) -> int:
     print("Problems")
     for name, make in registry.problems(arguments.plugin).items():
-        benchmark = make()
+        try:
+            benchmark = make()
+        except DataMissingError as error:
+            print(f"  {name:<20} {error}")
+            continue
         costs = ":".join(f"{cost:g}" for cost in benchmark.problem.ladder.costs)
         print(f"  {name:<20} {benchmark.problem.space.dim} dimensions, costs {costs}; {benchmark.source}")
     print("Methods")
@@ -169,7 +236,15 @@ def _unpack(arguments: argparse.Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; gives its exit code."""
     chosen = _parser().parse_args(arguments)
-    commands = {"list": _list, "run": _run, "report": _report, "pack": _pack, "unpack": _unpack}
+    commands = {
+        "list": _list,
+        "run": _run,
+        "report": _report,
+        "pack": _pack,
+        "unpack": _unpack,
+        "table": _table,
+        "standin": _standin,
+    }
     try:
         return commands[chosen.command](chosen)
     except (registry.UnknownNameError, DataMissingError, SettingsDifferError, ValueError) as error:

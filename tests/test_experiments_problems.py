@@ -17,11 +17,11 @@ import bmbo
 from experiments import __main__ as program
 from experiments.methods import METHODS
 from experiments.play import starting_design
-from experiments.problems import PROBLEMS, DataMissingError, lcbench
+from experiments.problems import PROBLEMS, DataMissingError, formulas, lcbench
 from experiments.problems.data import find
 
 
-@pytest.mark.parametrize("name", [name for name in PROBLEMS if not name.startswith("lcbench")])
+@pytest.mark.parametrize("name", formulas.PROBLEMS)
 def test_every_problem_has_values_costs_and_an_optimum(name):
     benchmark = PROBLEMS[name]()
     assert benchmark.name == name

@@ -5,7 +5,8 @@ import os
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
@@ -13,6 +14,9 @@ import platformdirs
 from experiments.problems.benchmark import DataMissingError
 
 VARIABLE = "BMBO_DATA"
+
+PIECE = 1 << 20
+"""Bytes held in memory while fetching."""
 
 
 def find(folder: str, files: Mapping[str, str], source: str) -> Path:
@@ -23,30 +27,68 @@ def find(folder: str, files: Mapping[str, str], source: str) -> Path:
         files: their names and their SHA-256.
         source: the address that they are fetched from, with {file} for the name.
     """
-    given = os.environ.get(VARIABLE)
-    place = Path(given or os.path.join(platformdirs.user_cache_dir("bmbo"), "data")) / folder
-    missing = [name for name in files if not (place / name).is_file()]
-    if missing and given:
-        raise DataMissingError(
-            f"{VARIABLE} has no {folder}/{missing[0]}; put it there, or unset {VARIABLE} to fetch it"
-        )
-    for name in missing:
-        _fetch(source.format(file=name), place / name, files[name])
+    place = _place() / folder
+    for name in [name for name in files if not _is_there(place / name, os.path.join(folder, name))]:
+        with _fetched(source.format(file=name), files[name], place) as fetched:
+            os.replace(fetched, place / name)
     return place
 
 
-def _fetch(address: str, path: Path, digest: str) -> None:
+def find_converted(name: str, source: str, digest: str, convert: Callable[[Path, Path], None]) -> Path:
+    """A file that is made from the official one.
+
+    Args:
+        name: of the file that is wanted, in BMBO_DATA or else in the user's cache.
+        source: the address of the official file.
+        digest: its SHA-256.
+        convert: reads the official file (first path) and writes the wanted one (second path).
+    """
+    place = _place()
+    if not _is_there(place / name, name):
+        with _fetched(source, digest, place) as fetched, _partial(place) as made:
+            convert(fetched, made)
+            os.replace(made, place / name)
+    return place / name
+
+
+def _place() -> Path:
+    return Path(os.environ.get(VARIABLE) or os.path.join(platformdirs.user_cache_dir("bmbo"), "data"))
+
+
+def _is_there(path: Path, name: str) -> bool:
+    if path.is_file():
+        return True
+    if os.environ.get(VARIABLE):
+        raise DataMissingError(f"{VARIABLE} has no {name}; put it there, or unset {VARIABLE} to fetch it")
+    return False
+
+
+@contextmanager
+def _partial(folder: Path) -> Generator[Path, None, None]:
+    """A file to be filled and then moved: whole or not at all, also when several processes do so at once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+        path = Path(file.name)
     try:
-        with urllib.request.urlopen(address, timeout=60) as answer:
-            content = answer.read()
-    except (urllib.error.URLError, OSError) as error:
-        raise DataMissingError(
-            f"{address} cannot be fetched ({error}); get it yourself and set {VARIABLE} to the folder of the data"
-        ) from error
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise DataMissingError(f"{address} is not the file that these experiments were made with; set {VARIABLE}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Whole or not at all, also when several processes fetch at once.
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as partial:
-        partial.write(content)
-    os.replace(partial.name, path)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _fetched(address: str, digest: str, folder: Path) -> Generator[Path, None, None]:
+    """What lies at an address, checked, in a temporary file of a folder."""
+    hashed = hashlib.sha256()
+    with _partial(folder) as path:
+        try:
+            with urllib.request.urlopen(address, timeout=60) as answer, path.open("wb") as file:
+                while piece := answer.read(PIECE):
+                    hashed.update(piece)
+                    file.write(piece)
+        except (urllib.error.URLError, OSError) as error:
+            raise DataMissingError(
+                f"{address} cannot be fetched ({error}); get it yourself and set {VARIABLE} to the folder of the data"
+            ) from error
+        if hashed.hexdigest() != digest:
+            raise DataMissingError(f"{address} is not the file that these experiments were made with; set {VARIABLE}")
+        yield path

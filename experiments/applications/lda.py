@@ -1,0 +1,216 @@
+"""Online latent Dirichlet allocation (Hoffman et al. 2010) on 20 Newsgroups: the paper's second application.
+
+What the paper leaves open:
+
+- Documents: 5,000 of the training part and 2,000 of the test part of the corpus by date, drawn once. Headers are cut
+  off, for they give the group away; English stop words are dropped and the 1,000 most frequent words of letters are
+  kept, as in scikit-learn's own example of topics.
+- Perplexity: scikit-learn's `perplexity` of the evaluation documents, with its bound that includes the topics' prior.
+  A uniform guess over 1,000 words has 1,000.
+
+An epoch is one pass of `partial_fit` over all documents, in an order drawn by the seed and the epoch; with
+total_samples set to their number that is what `fit` does in one iteration, but for the order.
+"""
+
+# ruff: noqa: PLC0415 - scikit-learn is imported where it is used
+
+import hashlib
+import io
+import json
+import lzma
+import os
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import platformdirs
+from scipy.sparse import csr_matrix, load_npz, save_npz
+
+import bmbo
+from experiments.applications.application import Application, Config, Deadline, States
+from experiments.applications.states import shelf
+from experiments.problems.benchmark import DataMissingError
+from experiments.problems.data import VARIABLE
+
+EPOCHS = (1, 10, 50)
+
+NUM_TRAINING, NUM_EVALUATION, NUM_WORDS = 5000, 2000, 1000
+
+DRAW_SEED = 0
+"""Of the choice of documents: one for all, so that losses can be compared."""
+
+CORPUS = "20news_bydate.jsonl.xz"
+
+SLICE = 256
+"""Documents between two looks at the clock: the largest batch, and all others divide it."""
+
+SPACE = bmbo.Space(
+    {
+        "doc_topic_prior": bmbo.Float(1e-3, 1.0, log=True),
+        "topic_word_prior": bmbo.Float(1e-3, 1.0, log=True),
+        "learning_decay": bmbo.Float(0.51, 1.0, log=True),
+        "learning_offset": bmbo.Categorical((1, 2, 5, 10, 20, 50, 100, 200), ordered=True),
+        "mean_change_tol": bmbo.Float(1e-5, 1e-1, log=True),
+        "batch_size": bmbo.Categorical((2, 4, 8, 16, 32, 64, 128, 256), ordered=True),
+        "n_components": bmbo.Int(1, 64),
+    }
+)
+"""By the names of scikit-learn's arguments."""
+
+Texts = Sequence[str]
+Counts = Any
+"""A sparse matrix of SciPy."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Counts of words: documents for training and for evaluation, [documents words]."""
+
+    training: Counts
+    evaluation: Counts
+
+
+def _without_headers(text: str) -> str:
+    return text.partition("\n\n")[2]
+
+
+def _texts_of_file(path: Path) -> tuple[Texts, Texts]:
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        posts = sorted((json.loads(line) for line in file), key=lambda post: post["id"])
+    training, evaluation = ([post["text"] for post in posts if post["split"] == split] for split in ("train", "test"))
+    return training, evaluation
+
+
+def _texts_of_source() -> tuple[Texts, Texts]:
+    """From where scikit-learn fetches them, with its checksum."""
+    from sklearn.datasets import fetch_20newsgroups
+
+    home = os.path.join(platformdirs.user_cache_dir("bmbo"), "data", "20news")
+    found: list[Texts] = []
+    for subset in ("train", "test"):
+        try:
+            bunch: Any = fetch_20newsgroups(data_home=home, subset=subset, shuffle=False)
+        except OSError as error:
+            raise DataMissingError(
+                f"20 Newsgroups cannot be fetched ({error}); set {VARIABLE} to a folder with {CORPUS}"
+            ) from error
+        # Group and number, as the file has them, so that both give the same documents.
+        ids = ["/".join(Path(name).parts[-2:]) for name in bunch.filenames]
+        found.append([text for _, text in sorted(zip(ids, bunch.data, strict=True))])
+    return found[0], found[1]
+
+
+def counted(training: Texts, evaluation: Texts, num_words: int = NUM_WORDS) -> Corpus:
+    """Counts of the words that are most frequent in the training documents."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    # Two letters or more: numbers and the remains of pictures say nothing of a topic.
+    words = CountVectorizer(stop_words="english", max_features=num_words, token_pattern=r"(?u)\b[a-z][a-z]+\b")
+    counts = words.fit_transform([_without_headers(text) for text in training])
+    others = words.transform([_without_headers(text) for text in evaluation])
+    return Corpus(csr_matrix(counts, dtype=np.float64), csr_matrix(others, dtype=np.float64))
+
+
+def _drawn(texts: Texts, num: int) -> Texts:
+    order = np.random.default_rng(DRAW_SEED).permutation(len(texts))
+    return [texts[int(place)] for place in order[:num]]
+
+
+def _packed(counts: Counts) -> bytes:
+    content = io.BytesIO()
+    save_npz(content, counts)
+    return content.getvalue()
+
+
+@cache
+def corpus() -> Corpus:
+    """The documents as counts; kept, so that many processes need not read the texts."""
+    try:
+        import sklearn
+    except ImportError as error:
+        raise DataMissingError("lda needs scikit-learn: pip install scikit-learn") from error
+    given = os.environ.get(VARIABLE)
+    path = Path(given or "") / CORPUS
+    if given and not path.is_file():
+        raise DataMissingError(f"{VARIABLE} has no {CORPUS}; put it there, or unset {VARIABLE} to fetch it")
+    origin = hashlib.sha256(path.read_bytes()).hexdigest() if given else "scikit-learn"
+    made_by = ["lda counts", APPLICATION.version, origin, NUM_TRAINING, NUM_EVALUATION, NUM_WORDS, sklearn.__version__]
+    key = hashlib.sha256(json.dumps(made_by).encode()).hexdigest()
+    names = (f"{key}.training.npz", f"{key}.evaluation.npz")
+    kept = [shelf().read(name) for name in names]
+    if kept[0] is not None and kept[1] is not None:
+        return Corpus(load_npz(io.BytesIO(kept[0])), load_npz(io.BytesIO(kept[1])))
+    training, evaluation = _texts_of_file(path) if given else _texts_of_source()
+    found = counted(_drawn(training, NUM_TRAINING), _drawn(evaluation, NUM_EVALUATION))
+    for name, counts in zip(names, (found.training, found.evaluation), strict=True):
+        shelf().write(name, _packed(counts))
+    return found
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """The objective on given documents; on the corpus where none are given."""
+
+    documents: Corpus | None = None
+    epochs: tuple[int, ...] = EPOCHS
+
+    def __call__(self, config: Config, level: int, seed: int, states: States, deadline: Deadline) -> float:
+        """See `Train`."""
+        documents = self.documents or corpus()
+        model, done = _begun(config, seed, states, level, documents.training.shape[0])
+        for each in range(0 if done is None else done + 1, level + 1):
+            for epoch in range(self.epochs[each - 1] if each else 0, self.epochs[each]):
+                _pass(model, documents.training, seed, epoch, deadline)
+            states.save(each, _state(model))
+        return float(model.perplexity(documents.evaluation))
+
+
+def _begun(config: Config, seed: int, states: States, level: int, num_documents: int) -> tuple[Any, int | None]:
+    """A model, and the level that it has been trained to."""
+    import sklearn
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    found = states.load(level)
+    if found is not None:
+        version, model = pickle.loads(found[1])
+        # Of another version it need not go on as it began.
+        if version == sklearn.__version__:
+            return model, found[0]
+    fresh = LatentDirichletAllocation(
+        **config, learning_method="online", total_samples=num_documents, random_state=seed, n_jobs=1
+    )
+    return fresh, None
+
+
+def _state(model: Any) -> bytes:
+    """With the state of its random numbers."""
+    import sklearn
+
+    return pickle.dumps((sklearn.__version__, model))
+
+
+def _pass(model: Any, counts: Counts, seed: int, epoch: int, deadline: Deadline) -> None:
+    order = np.random.default_rng([seed, epoch]).permutation(counts.shape[0])
+    for start in range(0, len(order), SLICE):
+        deadline.check()
+        model.partial_fit(counts[order[start : start + SLICE]])
+
+
+APPLICATION = Application(
+    name="lda",
+    problem=bmbo.Problem(
+        SPACE,
+        bmbo.Ladder(bmbo.Fidelity(epochs, cost=epochs, name=f"{epochs} epochs") for epochs in EPOCHS),
+        maximise=False,
+    ),
+    train=Perplexity(),
+    version="1",
+    # Twice a uniform guess: beyond lie numbers up to 1e12 that say no more than that it is bad.
+    ceiling=2.0 * NUM_WORDS,
+    source="online LDA on 20 Newsgroups, the paper's second application",
+    prepare=corpus,
+)

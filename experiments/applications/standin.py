@@ -1,0 +1,297 @@
+"""Stand-ins for applications that are too dear for a whole comparison: a regression on a table of them.
+
+A stand-in maps a configuration, as a point of the space's unit cube with a coordinate for every category, to the losses
+of all levels at once, so that what levels have in common is kept. Losses that are all positive and differ by more than
+`LOG_RATIO` are learnt in the logarithm. All candidates are scikit-learn's. None is one of bmbo's own surrogates, which
+would be asked to recognise themselves; and since a Gaussian process is what several of the compared methods believe in,
+and a network what ours does, forests of trees are taken unless another is clearly better on held-out rows.
+"""
+
+# ruff: noqa: PLC0415 - scikit-learn is imported where it is used
+
+import importlib.util
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+import bmbo
+from experiments.applications import table
+from experiments.applications.evaluation import get
+from experiments.problems.benchmark import Benchmark, DataMissingError
+
+Floats = NDArray[np.float64]
+Predict = Callable[[Floats], Floats]
+"""From points [n d] to standardised losses [n m]."""
+
+NUM_TREES = 100
+"""So that a query takes about a millisecond."""
+
+NUM_NETWORKS = 4
+NUM_FOLDS = 10
+SEED = 0
+
+LOG_RATIO = 3.0
+"""Below, a logarithm bends a loss too little to matter."""
+
+TOLERANCE = 1.1
+"""A candidate's error over the smallest, up to which it is near enough to be preferred."""
+
+BEST_SHARE = 0.2
+"""Of rows, by the loss at the top: where optimisers spend their time."""
+
+FEWEST_ROWS = 20
+"""Below, there is nothing to hold out."""
+
+
+def _forest(points: Floats, losses: Floats) -> Predict:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    fitted = ExtraTreesRegressor(NUM_TREES, random_state=SEED, n_jobs=1).fit(points, losses)
+    trees = [each.tree_ for each in fitted.estimators_]
+    shape = losses.shape[1]
+
+    def predict(asked: Floats) -> Floats:
+        # Past scikit-learn's checks of every tree, which take ten times as long as the trees.
+        single = np.ascontiguousarray(asked, np.float32)
+        return np.mean([tree.predict(single).reshape(len(single), shape) for tree in trees], axis=0)
+
+    return predict
+
+
+def _boosting(points: Floats, losses: Floats) -> Predict:
+    """Each level from the point and the losses of the levels below, which are foretold in turn."""
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    fitted = [
+        GradientBoostingRegressor(n_estimators=200, max_depth=3, subsample=0.7, random_state=SEED).fit(
+            np.column_stack([points, losses[:, :level]]), losses[:, level]
+        )
+        for level in range(losses.shape[1])
+    ]
+
+    def predict(asked: Floats) -> Floats:
+        found = asked
+        for each in fitted:
+            found = np.column_stack([found, each.predict(found)])
+        return found[:, asked.shape[1] :]
+
+    return predict
+
+
+def _networks(points: Floats, losses: Floats) -> Predict:
+    from sklearn.neural_network import MLPRegressor
+
+    members: list[Any] = [
+        MLPRegressor(hidden_layer_sizes=(32, 32), alpha=1e-2, solver="lbfgs", max_iter=200, random_state=member).fit(
+            points, losses
+        )
+        for member in range(NUM_NETWORKS)
+    ]
+    return lambda asked: np.mean([each.predict(asked).reshape(len(asked), -1) for each in members], axis=0)
+
+
+def _process(points: Floats, losses: Floats) -> Predict:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+    lengths: Any = np.ones(points.shape[1])
+    kernel = ConstantKernel(1.0) * Matern(lengths, (1e-1, 1e2), nu=2.5) + WhiteKernel(1e-2)
+    fitted: Any = GaussianProcessRegressor(kernel, random_state=SEED).fit(points, losses)
+    return lambda asked: fitted.predict(asked).reshape(len(asked), -1)
+
+
+CANDIDATES: Mapping[str, Callable[[Floats, Floats], Predict]] = {
+    "extra trees": _forest,
+    "gradient boosting": _boosting,
+    "networks": _networks,
+    "Gaussian process": _process,
+}
+"""The preferred first."""
+
+CHOSEN: Mapping[str, str] = {"pinn": "networks"}
+"""By `python -m experiments standin NAME` on the committed table, where that is not the first candidate."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Between losses and what is learnt of them, a level each."""
+
+    logs: tuple[bool, ...]
+    means: Floats
+    deviations: Floats
+
+    @classmethod
+    def of(cls, losses: Floats) -> "Scale":
+        """The scale that suits losses [n m]."""
+        logs = tuple(bool(each.min() > 0 and each.max() > LOG_RATIO * each.min()) for each in losses.T)
+        bent = _bent(losses, logs)
+        return cls(logs, bent.mean(axis=0), np.maximum(bent.std(axis=0), 1e-12))
+
+    def forth(self, losses: Floats) -> Floats:
+        """Standardised."""
+        return (_bent(losses, self.logs) - self.means) / self.deviations
+
+    def back(self, standardised: Floats) -> Floats:
+        """Losses again."""
+        bent = standardised * self.deviations + self.means
+        return np.where(np.array(self.logs), np.exp(np.where(np.array(self.logs), bent, 0.0)), bent)
+
+
+def _bent(losses: Floats, logs: Sequence[bool]) -> Floats:
+    return np.column_stack([np.log(each) if log else each for each, log in zip(losses.T, logs, strict=True)])
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """The losses of a table, for any configuration; never outside what the table has seen."""
+
+    space: bmbo.Space
+    scale: Scale
+    low: Floats
+    high: Floats
+    predict: Predict
+
+    @classmethod
+    def fit(cls, space: bmbo.Space, points: Floats, losses: Floats, kind: str) -> "StandIn":
+        """From points of the cube [n d] and losses [n m]."""
+        scale = Scale.of(losses)
+        with warnings.catch_warnings():
+            # Of a length scale at its bound, or a network that might go on: the held-out error judges both.
+            warnings.simplefilter("ignore")
+            predict = CANDIDATES[kind](points, scale.forth(losses))
+        return cls(space, scale, losses.min(axis=0), losses.max(axis=0), predict)
+
+    def losses(self, points: Floats) -> Floats:
+        """At points of the cube: [n m]."""
+        return np.clip(self.scale.back(self.predict(points)), self.low, self.high)
+
+    def __call__(self, config: Mapping[str, Any], level: int) -> float:
+        """See `Benchmark.evaluate`."""
+        return float(self.losses(np.array([self.space.encode(config)], np.float64))[0, level])
+
+
+def arrays(rows: Sequence[table.Row], space: bmbo.Space) -> tuple[Floats, Floats]:
+    """Points [n d] and losses [n m] of the rows that have all levels."""
+    whole = [row for row in rows if all(math.isfinite(loss) for loss in row.losses)]
+    if len(whole) < FEWEST_ROWS:
+        raise DataMissingError(f"the table has {len(whole)} whole rows; a stand-in needs {FEWEST_ROWS} or more")
+    points = np.array([space.encode(row.config) for row in whole], np.float64)
+    return points, np.array([row.losses for row in whole], np.float64)
+
+
+@cache
+def _fitted(name: str) -> StandIn:
+    path, problem = table.path_of(name), get(name).problem
+    if not path.is_file():
+        raise DataMissingError(f"there is no table of {name}; make it: python -m experiments table {name} --rows 0:300")
+    if importlib.util.find_spec("sklearn") is None:
+        raise DataMissingError("stand-ins need scikit-learn: pip install scikit-learn")
+    points, losses = arrays(table.read(path, problem), problem.space)
+    return StandIn.fit(problem.space, points, losses, CHOSEN.get(name, next(iter(CANDIDATES))))
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The stand-in of an application, fitted when it is first asked."""
+
+    name: str
+
+    def __call__(self, config: Mapping[str, Any], level: int) -> float:
+        """See `Benchmark.evaluate`."""
+        return _fitted(self.name)(config, level)
+
+
+def benchmark(name: str) -> Benchmark:
+    """The stand-in of an application as a problem of the comparisons; its optimum is not known."""
+    application = get(name)
+    source = f"a regression on a table of {name}: not the application itself"
+    return Benchmark(f"{name}_standin", application.problem, Objective(name), None, source, lambda: _fitted(name))
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Of predictions of held-out rows, a level each.
+
+    Attributes:
+        rmse: in the units of the loss.
+        r2: share of the variance, on the scale on which it is learnt.
+        spearman: rank correlation.
+        best_rmse: of the rows that are best at the top.
+        scaled: root of the mean squared error of standardised losses, over all levels: by this one is chosen.
+    """
+
+    rmse: Floats
+    r2: Floats
+    spearman: Floats
+    best_rmse: Floats
+    scaled: float
+
+
+def held_out(space: bmbo.Space, points: Floats, losses: Floats, kind: str) -> Floats:
+    """Predictions of every row by a stand-in that has not seen it: [n m]."""
+    folds = np.random.default_rng(SEED).permutation(len(points)) % NUM_FOLDS
+    found = np.empty_like(losses)
+    for fold in range(NUM_FOLDS):
+        out = folds == fold
+        found[out] = StandIn.fit(space, points[~out], losses[~out], kind).losses(points[out])
+    return found
+
+
+def _spearman(one: Floats, other: Floats) -> float:
+    found: Any = spearmanr(one, other)
+    return float(found.statistic)
+
+
+def errors(losses: Floats, predicted: Floats, sign: float) -> Errors:
+    """How far predictions are off."""
+    scale = Scale.of(losses)
+    residuals = scale.forth(predicted) - scale.forth(losses)
+    best = np.argsort(-sign * losses[:, -1], kind="stable")[: max(2, round(BEST_SHARE * len(losses)))]
+    return Errors(
+        rmse=np.sqrt(np.mean((predicted - losses) ** 2, axis=0)),
+        r2=1 - np.mean(residuals**2, axis=0),
+        spearman=np.array([_spearman(a, b) for a, b in zip(losses.T, predicted.T, strict=True)]),
+        best_rmse=np.sqrt(np.mean((predicted - losses)[best] ** 2, axis=0)),
+        scaled=float(np.sqrt(np.mean(residuals**2))),
+    )
+
+
+def chosen(found: Mapping[str, Errors]) -> str:
+    """The first that is near the best."""
+    least = min(each.scaled for each in found.values())
+    return next(kind for kind in CANDIDATES if kind in found and found[kind].scaled <= TOLERANCE * least)
+
+
+def page(name: str, path: Path | None = None) -> str:
+    """Errors of all candidates on held-out rows, in Markdown."""
+    path, problem = path or table.path_of(name), get(name).problem
+    if not path.is_file():
+        raise DataMissingError(f"there is no {path}; make it: python -m experiments table {name} --rows 0:300")
+    points, losses = arrays(table.read(path, problem), problem.space)
+    found = {kind: errors(losses, held_out(problem.space, points, losses, kind), problem.sign) for kind in CANDIDATES}
+    head = ["candidate", "level", "RMSE", "R²", "Spearman", f"RMSE of the best {BEST_SHARE:.0%}", "scaled error"]
+    rows = [head, ["---"] * len(head)]
+    for kind, each in found.items():
+        for level, fidelity in enumerate(problem.ladder.fidelities):
+            numbers = (each.rmse, each.r2, each.spearman, each.best_rmse)
+            cells = [f"{values[level]:.3g}" for values in numbers]
+            rows.append([kind, fidelity.name, *cells, f"{each.scaled:.3g}"])
+    spread = ", ".join(f"{deviation:.3g}" for deviation in losses.std(axis=0))
+    return "\n".join(
+        [
+            f"# The stand-in of {name}",
+            "",
+            f"{len(losses)} rows, {NUM_FOLDS} folds; standard deviations of the losses {spread}. "
+            f"Taken by the rule: {chosen(found)}; in use: {CHOSEN.get(name, next(iter(CANDIDATES)))}.",
+            "",
+            *("| " + " | ".join(row) + " |" for row in rows),
+        ]
+    )
