@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from experiments import svg
 from experiments.contract import MethodEntry
@@ -54,6 +55,7 @@ def write_report(
     styles = {name: svg.Style.of(place, bold=name.startswith(OURS)) for place, name in enumerate(names)}
     link = _relative(figures, out.parent)
     parts = [_opening(problems, command, charged), *_ranks_section(problems, figures, link), _speed(problems)]
+    parts.append(_times(problems, figures, link))
     for problem in problems:
         (figures / f"{problem.name}.svg").write_text(_curves(problem, styles))
         parts.append(_problem_section(problem, f"{link}/{problem.name}.svg"))
@@ -86,8 +88,9 @@ def _opening(problems: Sequence[Problem], command: str, charged: bool) -> str:
             f"{spread} seeds a method and problem, batches of {first['batch_size']} for methods that can,",
             f"{first['num_starts']} random starts a level, the same for every method that takes them; {starts}.",
             "Costs are counted by the harness and include the starts. Loss is what the value at the top falls short of",
-            "the optimum or, for LCBench, of the best value known. A run that crashed or hung counts with what it had",
-            "found. Tables give the median over seeds and in brackets the quartiles.",
+            "the optimum or, for LCBench, of the best value known; where no optimum is known it is the value itself,",
+            "turned so that less is better. A run that crashed or hung counts with what it had found. Tables give the",
+            "median over seeds and in brackets the quartiles.",
         ]
     )
 
@@ -174,6 +177,33 @@ def _speed(problems: Sequence[Problem]) -> str:
         parts += ["", f"The loss that the best peer ends with, as a share of that peer's cost ({best}):", ""]
         parts.append(table(head, rows(peers)))
     return "\n".join(parts)
+
+
+def _times(problems: Sequence[Problem], figures: Path, link: str) -> str:
+    """Seconds that methods take for a query, learning included: the paper's Figure 3."""
+    names = sorted({name for problem in problems for name in problem.methods})
+    found = {
+        name: [each.methods[name].seconds_per_query("cpu") if name in each.methods else math.nan for each in problems]
+        for name in names
+    }
+    spent = {name: sorted(s for s in seconds if s > 0) for name, seconds in found.items()}
+    picture = [(name, s[0], median(s), s[-1]) for name, s in spent.items() if s]
+    picture.sort(key=lambda row: row[2])
+    if picture:
+        text = svg.intervals("Time to generate queries", "CPU seconds a query", picture, log=True)
+        (figures / "seconds.svg").write_text(text)
+    rows = [[name, *[number(each) for each in seconds]] for name, seconds in found.items()]
+    return "\n".join(
+        [
+            "## Time to generate queries",
+            "",
+            "CPU seconds of a method for each query, learning and compiling included, means over runs; the figure has",
+            "the median, the least and the most over problems. Runs were made on several machines.",
+            "",
+            table(["method", *[problem.name for problem in problems]], rows),
+            *(["", f"![seconds a query]({link}/seconds.svg)"] if picture else []),
+        ]
+    )
 
 
 def _curves(problem: Problem, styles: Mapping[str, svg.Style]) -> str:

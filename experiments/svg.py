@@ -115,13 +115,15 @@ def figure(title: str, panels: Sequence[Panel]) -> str:
     return "\n".join([*parts, "</svg>\n"])
 
 
-def intervals(title: str, x_label: str, rows: Sequence[tuple[str, float, float, float]]) -> str:
+def intervals(title: str, x_label: str, rows: Sequence[tuple[str, float, float, float]], *, log: bool = False) -> str:
     """A row for each name: a point and its interval, from (name, low, middle, high)."""
     left, step = 150, 20
     height = TOP + step * len(rows) + BOTTOM
     low, high = min(row[1] for row in rows), max(row[3] for row in rows)
+    if log:
+        low, high = math.log10(low), math.log10(high)
     margin = 0.05 * (high - low) or 0.5
-    scale = Scale(low - margin, high + margin, left, 420)
+    scale = Scale(low - margin, high + margin, left, 420, log)
     parts = _opening(title, left + 420 + 30, height)
     bottom = TOP + step * len(rows)
     for value, label in scale.ticks():
