@@ -2,9 +2,12 @@
 
 import json
 import math
+import queue
 import sys
+import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -195,8 +198,8 @@ def made_up(monkeypatch):
     return module
 
 
-def table_command(out, rows):
-    return program.main(["table", "boosting", "--rows", rows, "--out", str(out), "--quiet", "--note", "a test"])
+def table_command(out, rows, *more):
+    return program.main(["table", "boosting", "--rows", rows, "--out", str(out), "--quiet", "--note", "a test", *more])
 
 
 def without_seconds(path):
@@ -254,6 +257,23 @@ def test_an_application_that_trains_many_at_once_fills_a_table_as_they_end(made_
     assert table_command(tmp_path / "t.csv", "0:4") == 0
     rows = without_seconds(tmp_path / "t.csv")
     assert rows["0"][1] == (2.0, 0.5, smooth(rows["0"][0], 2))
+
+
+def test_kinds_that_are_trained_together_are_shared_out_among_processes(made_up, tmp_path, monkeypatch):
+    def train_many(configs, _seed, _deadline, emit):
+        asked.append([made_up.kind(config) for config in configs])
+        for index, config in enumerate(configs):
+            emit(index, tuple(smooth(config, level) for level in range(3)), 17, 1.5)
+
+    asked = []
+    made_up.train_many, made_up.kind = train_many, lambda config: round(2 * config["x"])
+    # A spawned process would not know what is made up here; a thread does.
+    made = SimpleNamespace(Queue=queue.Queue, Process=threading.Thread)
+    monkeypatch.setattr(table, "get_context", lambda _: made)
+    assert table_command(tmp_path / "t.csv", "0:16", "--jobs", "2") == 0
+    assert sorted(without_seconds(tmp_path / "t.csv"), key=int) == [str(row) for row in range(16)]
+    assert len(asked) == 2
+    assert set(asked[0]).isdisjoint(asked[1])
 
 
 def test_a_row_whose_time_was_not_enough_has_no_losses():

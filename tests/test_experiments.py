@@ -182,3 +182,36 @@ def test_a_native_method_with_a_surrogate_confirms_its_recommendation_once():
         optimiser.tell(jobs, [1.0] * len(jobs))
     assert asked == [(0.5, 0)] * 4 + [(0.75, 1)]
     assert optimiser.recommend() == {"x": 0.75}
+
+
+class Climber:
+    """Asks for the top until it has been there twice, then for the cheap level; recommends its first point."""
+
+    def suggest(self, _key, history, num, carry=None):
+        visited = sum(trial.query.level == 1 for trial in history.trials)
+        return [bmbo.Query((0.25 + 0.25 * visited,), int(visited < 2))] * num, carry
+
+    def recommendation(self, _key, history, carry=None):
+        return type("Found", (), {"unit": history.trials[0].query.unit}), carry
+
+
+def asked_of(optimiser):
+    asked = []
+    while jobs := optimiser.ask():
+        asked += [(job.config["x"], job.level) for job in jobs]
+        optimiser.tell(jobs, [1.0] * len(jobs))
+    return asked
+
+
+def test_what_needs_no_confirmation_leaves_its_cost_to_the_search():
+    optimiser = Native(Climber(), ladder_problem(), seed=0, batch_size=1, starts=[], total_cost=25.0)
+    assert asked_of(optimiser) == [(0.25, 1), (0.5, 1)]
+
+
+def test_a_native_method_ends_where_nothing_can_be_paid_at_the_top():
+    class Far(Climber):
+        def recommendation(self, _key, _history, carry=None):
+            return type("Found", (), {"unit": (0.75,)}), carry
+
+    optimiser = Native(Far(), ladder_problem(), seed=0, batch_size=1, starts=[], total_cost=25.0)
+    assert asked_of(optimiser) == [(0.25, 1), (0.75, 1)]

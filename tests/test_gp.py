@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from bmbo.surrogates.gp import latent, level
 from bmbo.surrogates.gp.kernels import correlation, correlation_and_slope, frequencies, length_prior, square_distance
-from bmbo.surrogates.gp.pathwise import condition, in_double
+from bmbo.surrogates.gp.pathwise import condition, drawn_rows, in_double
 from bmbo.surrogates.gp.search import Rival, maximise, search
 
 ROUGH = [0.0, 1.0]
@@ -232,6 +232,10 @@ def test_draws_have_the_moments_of_the_exact_posterior(roughness):
     # Beside the sampling error there is that of the random features: 8 x 1024 of them.
     error = (np.cov(drawn.T) - covariance) / np.outer(deviations, deviations)
     assert np.all(np.abs(error) < 5 * np.sqrt(2 / num) + 5 * np.sqrt(1 / 8192))
+
+
+def test_draws_have_room_for_more_observations_so_that_few_shapes_recur():
+    assert [drawn_rows(count) for count in (0, 32, 33, 128, 129)] == [32, 32, 128, 128, 512]
 
 
 def test_draws_with_links_are_regressions_on_their_own_lower_outputs():

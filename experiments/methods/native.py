@@ -60,8 +60,10 @@ class Native:
                 if costs[query.level] <= budget:
                     budget -= costs[query.level]
                     kept.append(query)
-        if not kept:
+        if not kept and not self._confirmed:
             kept = self._confirmation(left)
+            if not kept:
+                return self.ask()  # nothing to confirm: what was kept for it is there to search with
         return [self._add(query) for query in kept]
 
     def tell(self, jobs: list[Job], values: list[float]) -> None:
