@@ -12,6 +12,7 @@ from jax.scipy.special import log_ndtr, ndtr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bmbo.acquisition.box import minimise_box
+from bmbo.acquisition.information import centre
 from bmbo.acquisition.optimum import find_optimum
 from bmbo.data import Dataset
 from bmbo.problem import Problem
@@ -59,8 +60,8 @@ def most_improving(
 ) -> tuple[float, ...]:
     """The point of the largest expected improvement over `best`, a standardised value of the top level.
 
-    `known` are points to begin from. What is `taken`, by queries in flight or by other places of the batch, must be
-    improved upon as well: in each drawn function by its own value there.
+    `known` are points to begin from. What is `taken`, by queries in flight or by other places of the batch, counts as
+    observed with its mean: it is no longer uncertain there, nor where the draws go along with it.
     """
     rows, places = _rows(known, problem.space.dim), _rows(taken, problem.space.dim, smallest=8)
     mask = jnp.arange(places.shape[0]) < len(taken)
@@ -106,25 +107,34 @@ def _improving(
     mask: Bool[Array, " t"],
     space: Space,
 ) -> Float[Array, " d"]:
-    there = jnp.where(mask[None], posterior.draw(taken)[..., -1], -jnp.inf)
-    floor = jnp.maximum(best, jnp.max(there, axis=1))
+    there = posterior.draw(taken)[..., -1]
+    floor = jnp.maximum(best, jnp.max(jnp.where(mask, jnp.mean(there, axis=0), -jnp.inf)))
+    # Padding has no covariance with anything.
+    believed = jnp.where(mask, centre(there), 0.0)
+    covariance = believed.T @ believed
+    # Places that nearly coincide must not make the matrix singular in single precision. No noise is added: the same
+    # place once more would tell something of a noisy function, but not improve on it.
+    weights = jnp.linalg.inv(covariance + jnp.diag(1e-6 * jnp.diag(covariance) + 1e-10))
 
     def improvement(drawn: Float[Array, "s b"]) -> Float[Array, " b"]:
-        return log_expected_improvement(drawn - floor[:, None])
+        centred = centre(drawn)
+        between = centred.T @ believed
+        variance = jnp.sum(centred**2, axis=0) - jnp.sum((between @ weights) * between, axis=1)
+        # The offset keeps the gradient finite where nothing is left to learn.
+        std = jnp.sqrt(jnp.maximum(variance, 0.0) + 1e-12)
+        return log_expected_improvement(jnp.mean(drawn, axis=0) - floor, std)
 
     key_optima, key_search = jax.random.split(key)
     optima = find_optimum(key_optima, posterior, space.dim, num_starts=2, snap=space.snap).unit
     return _best_point(key_search, posterior, improvement, jnp.concatenate([known, optima]), space)
 
 
-def log_expected_improvement(excess: Float[Array, "s b"]) -> Float[Array, " b"]:
-    """Logarithm of E max(excess, 0) for a Gaussian with the draws' mean and variance.
+def log_expected_improvement(mean: Float[Array, " b"], std: Float[Array, " b"]) -> Float[Array, " b"]:
+    """Logarithm of E max(excess, 0) for a Gaussian excess.
 
     From the draws themselves it would be zero, with no slope, wherever none of them improves.
     """
-    # The offset keeps the gradient finite where all draws agree.
-    std = jnp.sqrt(jnp.var(excess, axis=0) + 1e-12)
-    z = jnp.mean(excess, axis=0) / std
+    z = mean / std
     log_density = -0.5 * z**2 - 0.5 * math.log(2.0 * math.pi)
     # z Phi(z) + phi(z), for z < 0 as phi(z) (1 + z Phi(z) / phi(z)); the bracket tends to 1 / (z^2 + 3), and where
     # single precision loses it in the difference that is what is left of it. Clipped, so that each branch is finite.
