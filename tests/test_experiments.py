@@ -215,3 +215,8 @@ def test_a_native_method_ends_where_nothing_can_be_paid_at_the_top():
 
     optimiser = Native(Far(), ladder_problem(), seed=0, batch_size=1, starts=[], total_cost=25.0)
     assert asked_of(optimiser) == [(0.25, 1), (0.75, 1)]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_in_the_table_of_methods(name):
+    assert f"`{name}`" in (Path(__file__).parent.parent / "docs" / "methods.md").read_text()
