@@ -211,8 +211,8 @@ def test_rungs_are_levels(sizes):
     assert int(math.log(rungs.largest / rungs.smallest) / math.log(rungs.eta)) + 1 == len(sizes)
 
 
-def test_the_ratio_of_rungs_is_by_values_where_these_are_numbers():
-    assert Rungs.of(bmbo.Ladder([bmbo.Fidelity(1, cost=7), bmbo.Fidelity(4, cost=8)])).eta == 4
+def test_the_ratio_of_rungs_is_that_of_costs_whatever_the_values_of_levels():
+    assert Rungs.of(bmbo.Ladder([bmbo.Fidelity(10, cost=1), bmbo.Fidelity(50_000, cost=8)])).eta == 8
     assert Rungs.of(bmbo.Ladder([bmbo.Fidelity("a", cost=1), bmbo.Fidelity("b", cost=6)])).eta == 6
 
 

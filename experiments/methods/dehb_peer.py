@@ -77,7 +77,7 @@ ENTRIES = (
         batch=True,
         paper="Awad et al. 2021, DEHB: Evolutionary Hyperband for Scalable, Robust and Efficient HPO",
         where="DEHB, ask and tell",
-        differs="budgets eta^m for level m, eta the mean ratio of neighbouring levels as a whole number, so that rungs "
+        differs="budgets eta^m for level m, eta the mean ratio of neighbouring costs as a whole number, so that rungs "
         "are levels. A failure is told as the worst finite fitness. A configuration promoted is evaluated anew and "
         "charged in full. Takes no starts: the package refuses results that it did not ask for",
         packages=("DEHB", "ConfigSpace"),

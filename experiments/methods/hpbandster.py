@@ -106,7 +106,7 @@ def _make(
 
 
 DIFFERS = (
-    "budgets eta^m for level m, eta the mean ratio of neighbouring levels as a whole number, so that rungs are levels; "
+    "budgets eta^m for level m, eta the mean ratio of neighbouring costs as a whole number, so that rungs are levels; "
     "iterations follow one another without end. No name server and no workers: the original's generators, iterations "
     "and master's steps are called in this process, a batch in flight at once. A configuration promoted is evaluated "
     "anew and charged in full. Takes no starts"

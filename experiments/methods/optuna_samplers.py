@@ -143,7 +143,7 @@ ENTRIES = (
         batch=True,
         paper=f"{TPE}; Li et al. 2018, Hyperband",
         where="Optuna, samplers.TPESampler and pruners.HyperbandPruner",
-        differs="level m is reported as step eta^m, eta the mean ratio of neighbouring levels as a whole number, so "
+        differs="level m is reported as step eta^m, eta the mean ratio of neighbouring costs as a whole number, so "
         "that rungs are levels. A trial starts at the lowest level whatever its bracket, as an objective that reports "
         "at every step does, and each level is charged in full: nothing is continued. Starts below the top are added "
         "as pruned trials, which the sampler learns from and the pruner does not rank",

@@ -130,8 +130,8 @@ def to_configspace(space: PeerSpace, seed: int) -> Any:
 class Rungs:
     """A ladder as peers with geometric budgets see it: level m has budget eta ** m, so that rungs are levels.
 
-    `eta` is the mean ratio between neighbouring levels, by their values where all are positive numbers and else by
-    their costs, as a whole number: Hyperband then spends about as much on each rung.
+    `eta` is the mean ratio between the costs of neighbouring levels, as a whole number: Hyperband then spends about as
+    much on each rung. Values of levels need not be costs: a training of at most 50,000 iterations may end after 5,000.
     """
 
     eta: int
@@ -140,10 +140,7 @@ class Rungs:
     @classmethod
     def of(cls, ladder: Ladder) -> "Rungs":
         """The rungs of a ladder."""
-        values = [fidelity.value for fidelity in ladder.fidelities]
-        numeric = all(isinstance(value, int | float) and not isinstance(value, bool) and value > 0 for value in values)
-        sizes = [float(value) for value in values] if numeric else ladder.costs
-        ratio = (sizes[-1] / sizes[0]) ** (1 / max(ladder.top, 1))
+        ratio = (ladder.costs[-1] / ladder.costs[0]) ** (1 / max(ladder.top, 1))
         return cls(max(2, round(ratio)), ladder.num_levels)
 
     @property

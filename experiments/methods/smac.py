@@ -153,7 +153,7 @@ ENTRIES = (
         batch=True,
         paper=PAPER,
         where="SMAC3, MultiFidelityFacade",
-        differs="budgets eta^m for level m, eta the mean ratio of neighbouring levels as a whole number, so that rungs "
+        differs="budgets eta^m for level m, eta the mean ratio of neighbouring costs as a whole number, so that rungs "
         "are levels; else stock settings: its model learns from the highest budget with any result. A configuration "
         f"promoted is evaluated anew and charged in full. Takes no starts. {BOTH}",
         packages=("smac", "ConfigSpace"),

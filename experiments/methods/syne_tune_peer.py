@@ -96,7 +96,7 @@ def _make(
 
 
 DIFFERS = (
-    "budgets eta^m for level m, eta the mean ratio of neighbouring levels as a whole number, so that rungs are levels; "
+    "budgets eta^m for level m, eta the mean ratio of neighbouring costs as a whole number, so that rungs are levels; "
     "one bracket, as by default; the stopping variant, the only one that the package still has. A trial that goes on "
     "is charged each level in full: nothing is continued. Values outside their bounds, which its density estimator "
     "gives for integers, are moved to the nearest bound. Takes no starts"
