@@ -224,10 +224,13 @@ path.rename(path.with_suffix(".txt"))
 time.sleep(600)
 """
 CALLER = """
+import signal
 import sys
 from bmbo.command import Command
 from bmbo.executors import LocalProcesses
 from bmbo.views import StudyTrial
+# Who runs these tests in the background has a shell that makes all its programs deaf to interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     Command(["{python}", sys.argv[1], "{params_json}"])(StudyTrial(number=0, params={}, fidelity=1, level=0))
 except KeyboardInterrupt:
