@@ -11,7 +11,6 @@ python -m experiments standin lda
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from experiments.record import Record
 from experiments.report import write_report
 from experiments.run import ENGINES, Campaign, SettingsDifferError
 from experiments.settings import Settings, Task
+from experiments.versions import version_of
 
 RECORDS = Path("experiments/records")
 PACKED = Path("docs/results/records")
@@ -140,18 +140,10 @@ def _list(arguments: argparse.Namespace) -> int:
         print(f"  {name:<20} {benchmark.problem.space.dim} dimensions, costs {costs}; {benchmark.source}")
     print("Methods")
     for name, entry in registry.methods(arguments.plugin).items():
-        missing = [package for package in entry.packages if not _installed(package)]
+        missing = [package for package in entry.packages if version_of(package) is None]
         note = f" (not installed: {', '.join(missing)})" if missing else ""
         print(f"  {name:<20} {entry.where}{note}")
     return 0
-
-
-def _installed(package: str) -> bool:
-    try:
-        metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _run(arguments: argparse.Namespace) -> int:

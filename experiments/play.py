@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from experiments.contract import Job, MethodEntry, Optimiser, Start
 from experiments.problems import Benchmark
 from experiments.record import Evaluation, rounded
 from experiments.settings import Settings
+from experiments.versions import version_of
 
 Emit = Callable[[Evaluation], None]
 
@@ -70,15 +70,8 @@ def header(benchmark: Benchmark, entry: MethodEntry, settings: Settings) -> dict
         "optimum": benchmark.optimum,
         "takes_starts": entry.takes_starts,
         "start_cost": benchmark.start_cost(settings.num_starts),
-        "versions": {package: _version(package) for package in entry.packages},
+        "versions": {package: version_of(package) or "unknown" for package in entry.packages},
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 @dataclass

@@ -10,12 +10,12 @@ import json
 import math
 import os
 import platform
+import queue
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from importlib import metadata
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TextIO
@@ -29,6 +29,7 @@ from experiments.applications.application import Application, Config, Deadline, 
 from experiments.applications.evaluation import SEED, TIMEOUT, canonical, capped, get, module_of
 from experiments.applications.states import KeptStates, MemoryShelf
 from experiments.spawn import thread_limits
+from experiments.versions import version_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "tables"
 
@@ -207,20 +208,19 @@ class Making:
         workers = [context.Process(target=self._together_into, args=(share, rows)) for share in shares if share]
         for worker in workers:
             worker.start()
-        ended = 0
-        while ended < len(workers):
-            row = rows.get()
-            if row is None:
-                ended += 1
-            else:
-                keep(row)
+        # Asked before the queue is: what a worker has left there is read after its end, also if it was killed.
+        going = True
+        while going:
+            going = any(worker.is_alive() for worker in workers)
+            try:
+                while True:
+                    keep(rows.get(timeout=1.0))
+            except queue.Empty:
+                pass
 
     def _together_into(self, left: Mapping[str, Config], rows: Any) -> None:
-        """In a process of its own; None says that it has ended, one way or the other."""
-        try:
-            self._together(left, rows.put)
-        finally:
-            rows.put(None)
+        """In a process of its own."""
+        self._together(left, rows.put)
 
     def _together(self, left: Mapping[str, Config], keep: Keep) -> None:
         """As many at once as the application likes."""
@@ -251,20 +251,13 @@ def _columns(problem: bmbo.Problem) -> list[str]:
 
 
 def _write_head(file: TextIO, application: Application, note: str) -> None:
-    packages = [name for name in ("numpy", "scipy", "scikit-learn", "jax", "optax") if _installed(name)]
-    versions = ", ".join([f"Python {platform.python_version()}", *(f"{p} {metadata.version(p)}" for p in packages)])
+    found = {name: version_of(name) for name in ("numpy", "scipy", "scikit-learn", "jax", "optax")}
+    packages = [f"{name} {version}" for name, version in found.items() if version]
+    versions = ", ".join([f"Python {platform.python_version()}", *packages])
     about = f"python -m experiments table {application.name}; version {application.version} of it; {versions}; {note}"
     print("# " + " ".join(about.rstrip("; ").split()), file=file)
     csv.writer(file, lineterminator="\n").writerow(_columns(application.problem))
     file.flush()
-
-
-def _installed(package: str) -> bool:
-    try:
-        metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _write_row(file: TextIO, problem: bmbo.Problem, row: Row) -> None:
