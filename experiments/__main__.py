@@ -43,6 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--total-cost", type=float, help="of a run, starts included; default: each problem's own")
     running.add_argument("--batch-size", type=int, default=5, help="of methods that can; default 5, the paper's")
     running.add_argument("--num-starts", type=int, default=NUM_STARTS, help="random points a level; default 10")
+    running.add_argument(
+        "--unjudged",
+        action="store_true",
+        help="evaluate nothing outside the cost but the last recommendation; leaves out the paper's curve",
+    )
     running.add_argument("--jobs", type=int, default=1, help="runs at once")
     running.add_argument("--engine", choices=list(ENGINES), default="local")
     running.add_argument("--timeout-per-run", type=float, help="seconds after which a run counts as hung")
@@ -158,7 +163,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if total <= benchmark.start_cost(arguments.num_starts):
             start = benchmark.start_cost(arguments.num_starts)
             raise ValueError(f"the starts of {name} cost {start:g}: the total cost of {total:g} must be more")
-        settings[name] = Settings(total, arguments.batch_size, arguments.num_starts)
+        settings[name] = Settings(total, arguments.batch_size, arguments.num_starts, not arguments.unjudged)
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     # Seeds outermost: a comparison that is stopped has about as many of each method.
     tasks = [Task(p, m, seed) for seed in seeds for p in arguments.problems for m in arguments.methods]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.record import Evaluation, Record
+from experiments.settings import Settings
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +56,8 @@ def curve(record: Record, kind: str, charged: bool = True) -> Curve:
         "recommended": lambda evaluation: evaluation.recommended,
         "paper": lambda evaluation: evaluation.top,
     }
+    if kind == "paper" and not Settings(**record.header["settings"]).judged:
+        return Curve(np.zeros(0), np.zeros(0))
     losses = np.array([_loss(record, values[kind](evaluation)) for evaluation in record.evaluations])
     if kind == "recommended":
         # A recommendation may get worse; it stands until the next.

@@ -118,7 +118,7 @@ class Run:
                 jobs = list(optimiser.ask())
             wall, cpu = clock.taken()
             if self.held:
-                self._release(self._recommended(optimiser))
+                self._release(self._recommended(optimiser) if self.settings.judged else None)
             if not jobs:
                 # Who keeps to the total cost may leave a rest that pays for no evaluation at the top: that is the end.
                 if end - self.spent >= self.benchmark.problem.ladder.costs[-1]:
@@ -148,9 +148,13 @@ class Run:
 
     def _note(self, job: Job, value: float, *, batch: int, wall: float = 0.0, cpu: float = 0.0) -> None:
         at_top = job.level == self.benchmark.problem.ladder.top
-        top = value if at_top else self.benchmark.evaluate(job.config, self.benchmark.problem.ladder.top)
+        top = value if at_top else self._judged(job)
         self.best = max(self.best, (self.benchmark.problem.sign * value, value)) if at_top else self.best
         self.held.append(Evaluation(batch, job.level, rounded(value), rounded(top), wall, cpu))
+
+    def _judged(self, job: Job) -> float | None:
+        """The value at the top of what was queried below it."""
+        return self.benchmark.evaluate(job.config, self.benchmark.problem.ladder.top) if self.settings.judged else None
 
     def _recommended(self, optimiser: Optimiser) -> float | None:
         """The true value at the top of what is recommended now."""

@@ -29,7 +29,7 @@ class Evaluation:
         batch: 0 for the starts, then the number of the `ask`.
         level: its level.
         value: what it gave, in the objective's own units and direction; None for a failure.
-        top: the value of the same configuration at the top, found outside the cost.
+        top: the value of the same configuration at the top, found outside the cost; None where that was not asked for.
         wall, cpu: seconds of the method before it: the `tell` of the batch before and the `ask` of this one, for the
             whole batch.
         recommended: true value at the top of what the method recommended after this batch; in its last row only.

@@ -214,6 +214,8 @@ def _curves(problem: Problem, styles: Mapping[str, svg.Style]) -> str:
         for name, method in problem.methods.items():
             low, middle, high = quartiles(method.curves[kind], costs)
             lines.append(svg.Line(name, costs, low, middle, high, styles[name]))
+        if not any(len(each.loss) for method in problem.methods.values() for each in method.curves[kind]):
+            continue
         label = "loss" if problem.has_optimum else "value, sign turned"
         panels.append(svg.Panel(title, "cost", label, lines, log=problem.has_optimum))
     return svg.figure(f"{problem.name}: median and quartiles over seeds", panels)

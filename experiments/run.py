@@ -63,7 +63,7 @@ class Campaign:
                 left.append(task)
                 continue
             record = records.read(path)
-            if record.header["settings"] != self.settings[task.problem].to_json():
+            if Settings(**record.header["settings"]) != self.settings[task.problem]:
                 raise SettingsDifferError(
                     f"the record of {task} was made with {record.header['settings']}, not with "
                     f"{self.settings[task.problem].to_json()}; choose another --records folder or remove it"

@@ -12,11 +12,15 @@ class Settings:
         total_cost: what a run may cost, its starts included.
         batch_size: jobs at once, for methods that can.
         num_starts: random points a level that methods begin from.
+        judged: whether what is queried below the top, and what is recommended on the way, is evaluated at the top
+            outside the cost. Without it a run has no curve like the paper's, and costs no more than it is charged
+            and one evaluation at its end.
     """
 
     total_cost: float
     batch_size: int = 5
     num_starts: int = 10
+    judged: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """In JSON's types."""

@@ -25,9 +25,15 @@ def ladder_problem(maximise=False):
     return bmbo.Problem(bmbo.Space({"x": bmbo.Float(0, 1)}), ladder, maximise=maximise)
 
 
-def parabola():
-    """Smaller is better, at 0.25; the low level is off by one."""
-    return Benchmark("parabola", ladder_problem(), lambda config, level: (config["x"] - 0.25) ** 2 + 1 - level, 0.0)
+def parabola(evaluated=None):
+    """Smaller is better, at 0.25; the low level is off by one. What is evaluated is added to the list."""
+
+    def objective(config, level):
+        if evaluated is not None:
+            evaluated.append((config["x"], level))
+        return (config["x"] - 0.25) ** 2 + 1 - level
+
+    return Benchmark("parabola", ladder_problem(), objective, 0.0)
 
 
 class Scripted:
@@ -49,7 +55,9 @@ class Scripted:
         return self.recommendations.pop(0) if self.recommendations else None
 
 
-def played(optimiser, *, takes_starts=True, batch=True, total_cost=100.0, num_starts=1, seed=0):
+def played(
+    optimiser, *, takes_starts=True, batch=True, total_cost=100.0, num_starts=1, seed=0, judged=True, evaluated=None
+):
     """The evaluations of a run of some optimiser, its reason and what its factory was given."""
     given = []
 
@@ -58,8 +66,8 @@ def played(optimiser, *, takes_starts=True, batch=True, total_cost=100.0, num_st
         return optimiser
 
     entry = MethodEntry("scripted", factory, takes_starts, batch, "", "")
-    settings, found = Settings(total_cost, 3, num_starts), []
-    benchmark = parabola()
+    settings, found = Settings(total_cost, 3, num_starts, judged), []
+    benchmark = parabola(evaluated)
     reason = Run(benchmark, entry, settings, found.append).play(seed)
     made = Record(Task("parabola", "scripted", seed), header(benchmark, entry, settings), tuple(found), reason=reason)
     return made, given
@@ -128,6 +136,17 @@ def test_every_query_is_valued_at_the_top_outside_the_cost():
     )
     assert curve(record, "paper").loss[-1] == 0.0
     assert curve(record, "observed").loss[-1] > 0.0
+
+
+def test_unjudged_nothing_is_evaluated_outside_the_cost_but_the_last_recommendation():
+    optimiser = Scripted([[Job({"x": 0.25}, 0)], [Job({"x": 0.5}, 1)]], [{"x": 0.3125}])
+    record, _ = played(optimiser, total_cost=22.0, judged=False, evaluated=(evaluated := []))
+    # After one start at each level.
+    assert evaluated[2:] == [(0.25, 0), (0.5, 1), (0.3125, 1)]
+    assert [row.top is None for row in record.evaluations] == [True, False, True, False]
+    assert [row.recommended for row in record.evaluations] == [None, None, None, 0.0625**2]
+    assert len(curve(record, "paper").loss) == 0
+    assert curve(record, "recommended").loss[-1] == 0.0625**2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from experiment_records import record_of
 from experiments import __main__ as program
 from experiments import record as records
-from experiments.curves import Curve, curve, quartiles, reached
+from experiments.curves import KINDS, Curve, curve, quartiles, reached
 from experiments.pack import pack, read_packed, unpack
 from experiments.ranks import average_ranks, critical_distance
 from experiments.record import Evaluation
@@ -147,6 +147,23 @@ def test_a_report_is_made_from_the_records_alone(tmp_path):
     before = text
     write_report(made, {}, out, tmp_path / "figures", command="python -m experiments report")
     assert out.read_text() == before
+
+
+def test_unjudged_runs_have_no_curve_like_the_papers(tmp_path):
+    judged, other = record_of("peer", "hill"), record_of("peer", "valley")
+    settings = {**other.header["settings"], "judged": False}
+    unjudged = replace(other, header={**other.header, "settings": settings})
+    write_report([judged, unjudged], {}, tmp_path / "page.md", tmp_path)
+    rows = [row for row in (tmp_path / "page.md").read_text().splitlines() if row.startswith("| peer | 1 | ")]
+    assert ["- [-, -] |" in row for row in rows[-2:]] == [False, True]
+    titles = [(tmp_path / f"{name}.svg").read_text().count(KINDS["paper"]) for name in ("hill", "valley")]
+    assert titles == [1, 0]
+
+
+def test_records_of_before_unjudged_runs_count_as_judged():
+    record = record_of()
+    settings = {name: value for name, value in record.header["settings"].items() if name != "judged"}
+    assert len(curve(replace(record, header={**record.header, "settings": settings}), "paper").loss) == 4
 
 
 def test_a_report_without_records_says_what_to_do(tmp_path, capsys):
