@@ -281,6 +281,15 @@ def test_a_row_whose_time_was_not_enough_has_no_losses():
     assert all(math.isnan(loss) for loss in row.losses)
 
 
+@pytest.mark.usefixtures("made_up")
+def test_rows_whose_time_was_not_enough_are_tried_again(tmp_path, capsys):
+    assert table_command(tmp_path / "t.csv", "0:2", "--timeout", "-1") == 1
+    assert without_seconds(tmp_path / "t.csv") == {}
+    assert "the time was not enough for row 1" in capsys.readouterr().err
+    assert table_command(tmp_path / "t.csv", "0:2") == 0
+    assert list(without_seconds(tmp_path / "t.csv")) == ["0", "1"]
+
+
 def rows_of_smooth(num):
     configs = table.sobol_rows(SPACE, 0, num)
     return [

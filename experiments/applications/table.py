@@ -169,6 +169,10 @@ class Making:
                 _write_head(file, application, self.note)
 
             def keep(row: Row) -> None:
+                if any(math.isnan(loss) for loss in row.losses):
+                    # Not in the table, so that the same command tries it again, perhaps with more time.
+                    bar.write(f"the time was not enough for row {row.name}", file=sys.stderr)
+                    return
                 _write_row(file, application.problem, row)
                 bar.update()
 
