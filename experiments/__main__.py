@@ -80,6 +80,7 @@ def _add_tables(commands: Any) -> None:
     chosen = making.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--rows", type=_rows, help="of the sequence, such as 0:200 for the first 200")
     chosen.add_argument("--configs", type=Path, help="a file of configurations instead, one in JSON a line")
+    chosen.add_argument("--visited", type=int, help="so many of the best that runs here have evaluated at the top")
     making.add_argument("--jobs", type=int, default=1, help="trainings at once")
     making.add_argument("--seed", type=int, default=0)
     making.add_argument("--timeout", type=float, default=3600.0, help="seconds of a row; of all for pinn")
@@ -103,9 +104,13 @@ def _rows(text: str) -> range:
 def _table(arguments: argparse.Namespace) -> int:
     from experiments.applications import evaluation, table  # noqa: PLC0415
 
-    space = evaluation.get(arguments.name).problem.space
+    application = evaluation.get(arguments.name)
+    space = application.problem.space
     if arguments.configs:
-        wanted = table.visited_rows(space, arguments.configs)
+        wanted = table.visited_rows(space, table.read_configs(arguments.configs))
+    elif arguments.visited:
+        best = evaluation.visited(application, seed=arguments.seed)[: arguments.visited]
+        wanted = table.visited_rows(space, best)
     else:
         wanted = table.sobol_rows(space, arguments.rows.start, arguments.rows.stop)
     path = arguments.out or table.path_of(arguments.name)
@@ -117,6 +122,7 @@ def _table(arguments: argparse.Namespace) -> int:
         timeout=arguments.timeout,
         note=arguments.note,
         quiet=arguments.quiet,
+        make_row=table.evaluated_by_name if arguments.visited else table.trained_by_name,
     )
     there = making.make(wanted)
     print(f"{path}: {there} of {len(wanted)} rows")

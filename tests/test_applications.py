@@ -3,6 +3,7 @@
 import json
 import math
 import queue
+import struct
 import sys
 import threading
 from dataclasses import dataclass, field, replace
@@ -242,6 +243,27 @@ def test_configurations_that_runs_visited_are_rows_too(tmp_path):
     assert CONFIG in [config for config, _, _ in rows.values()]
     (tmp_path / "visited").write_text(json.dumps({**CONFIG, "x": 7.0}))
     assert program.main(command) == 2
+
+
+def test_the_best_of_what_runs_evaluated_at_the_top_are_rows_without_training_again(made_up, tmp_path, monkeypatch):
+    monkeypatch.setenv("BMBO_EXPERIMENTS_CACHE", str(tmp_path / "kept"))
+    made = made_up.APPLICATION
+    configs = list(table.sobol_rows(SPACE, 0, 8).values())
+    for config in configs:
+        evaluation.evaluate(made, config, 2)
+    # Neither another seed nor another application nor a value of before configurations were kept is meant.
+    evaluation.evaluate(made, CONFIG, 2, seed=1)
+    evaluation.evaluate(replace(made, name="other"), CONFIG, 2)
+    shelf().write(f"{evaluation.key_of(made, CONFIG, 0)}.2.value", struct.pack("<d", 0.0))
+    best = sorted(configs, key=lambda config: smooth(config, 2))
+    assert evaluation.visited(made) == best
+    evaluation.evaluate(made, configs[0], 0)
+    made.train.calls.clear()
+    command = ["table", "boosting", "--visited", "3", "--out", str(tmp_path / "t.csv"), "--quiet"]
+    assert program.main(command) == 0
+    found = list(without_seconds(tmp_path / "t.csv").values())
+    assert found == [(config, tuple(smooth(config, level) for level in range(3)), 0) for config in best[:3]]
+    assert {level for level, _ in made.train.calls} == {0, 1}
 
 
 def test_an_application_that_trains_many_at_once_fills_a_table_as_they_end(made_up, tmp_path):

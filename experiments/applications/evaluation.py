@@ -22,6 +22,8 @@ from experiments.problems.benchmark import Benchmark, DataMissingError
 TIMEOUT = 3600.0
 """Seconds of one training: many times what the slowest takes on one core."""
 
+_NUMBER = struct.Struct("<d")
+
 SEED = 0
 """Of trainings in comparisons: their objective is one function for all methods and all runs."""
 
@@ -73,18 +75,36 @@ def evaluate(
     name = f"{key}.{level}.value"
     known = where.read(name)
     if known is not None:
-        return struct.unpack("<d", known)[0]
+        return _NUMBER.unpack_from(known)[0]
     states = KeptStates(where, key)
     try:
         value = capped(application, application.train(config, level, seed, states, Deadline.after(timeout)))
     except OutOfTimeError:
         return math.nan
-    where.write(name, struct.pack("<d", value))
+    # With its configuration: a name tells nothing, and what runs have visited is worth a row of a table.
+    described = json.dumps({"application": application.name, "seed": seed, "config": json.loads(canonical(config))})
+    where.write(name, _NUMBER.pack(value) + described.encode())
     top = application.problem.ladder.top
     if level == top:
         # States of large networks are hundreds of megabytes, and lower levels are quick to do again.
         states.drop(range(top + 1))
     return value
+
+
+def visited(application: Application, *, seed: int = SEED, where: Shelf | None = None) -> list[Config]:
+    """All configurations whose value at the top is known, the best first."""
+    where, found = where or shelf(), list[tuple[float, str, Config]]()
+    for name in where.names(f".{application.problem.ladder.top}.value"):
+        kept = where.read(name)
+        # Values of before configurations were kept with them say nothing of theirs.
+        if kept is None or len(kept) == _NUMBER.size:
+            continue
+        described = json.loads(kept[_NUMBER.size :])
+        same = described["application"] == application.name and described["seed"] == seed
+        if same and name.startswith(key_of(application, described["config"], seed)):
+            value = application.problem.sign * _NUMBER.unpack_from(kept)[0]
+            found.append((-value, name, described["config"]))
+    return [config for _, _, config in sorted(found, key=lambda each: each[:2])]
 
 
 @dataclass(frozen=True)

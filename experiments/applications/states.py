@@ -35,6 +35,10 @@ class Shelf(Protocol):
         """Nothing happens where there is nothing."""
         ...
 
+    def names(self, ending: str) -> list[str]:
+        """Of all that is there and ends so, sorted."""
+        ...
+
 
 @dataclass(frozen=True)
 class MemoryShelf:
@@ -53,6 +57,10 @@ class MemoryShelf:
     def remove(self, name: str) -> None:
         """See `Shelf`."""
         self.kept.pop(name, None)
+
+    def names(self, ending: str) -> list[str]:
+        """See `Shelf`."""
+        return sorted(name for name in self.kept if name.endswith(ending))
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,10 @@ class DiskShelf:
     def remove(self, name: str) -> None:
         """Nothing happens where there is nothing."""
         self._path(name).unlink(missing_ok=True)
+
+    def names(self, ending: str) -> list[str]:
+        """See `Shelf`."""
+        return sorted(path.name for path in self.folder.glob(f"*/*{ending}"))
 
 
 @cache

@@ -13,7 +13,7 @@ import platform
 import queue
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 import bmbo
 from experiments.applications.application import Application, Config, Deadline, OutOfTimeError
-from experiments.applications.evaluation import SEED, TIMEOUT, canonical, capped, get, module_of
+from experiments.applications.evaluation import SEED, TIMEOUT, canonical, capped, evaluate, get, module_of
 from experiments.applications.states import KeptStates, MemoryShelf
 from experiments.spawn import thread_limits
 from experiments.versions import version_of
@@ -57,6 +57,9 @@ class Row:
 
 Keep = Callable[[Row], None]
 
+RowMaker = Callable[[str, str, Config, int, float], Row]
+"""From an application, a row's name, a configuration, a seed and seconds."""
+
 
 def path_of(name: str) -> Path:
     """Where the table of an application is kept."""
@@ -72,15 +75,18 @@ def sobol_rows(space: bmbo.Space, start: int, stop: int) -> dict[str, Config]:
     return {str(row): space.decode(tuple(float(u) for u in snapped[row])) for row in range(start, stop)}
 
 
-def visited_rows(space: bmbo.Space, path: Path) -> dict[str, Config]:
-    """Configurations of a file with one in JSON a line."""
+def visited_rows(space: bmbo.Space, configs: Iterable[Config]) -> dict[str, Config]:
+    """Configurations that are not of the sequence."""
     found: dict[str, Config] = {}
-    for line in path.read_text().splitlines():
-        if line.strip():
-            config = json.loads(line)
-            space.encode(config)  # refuses what is outside the space
-            found["v" + hashlib.sha256(canonical(config).encode()).hexdigest()[:12]] = config
+    for config in configs:
+        space.encode(config)  # refuses what is outside the space
+        found["v" + hashlib.sha256(canonical(config).encode()).hexdigest()[:12]] = config
     return found
+
+
+def read_configs(path: Path) -> list[Config]:
+    """Of a file with one in JSON a line."""
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
 
 
 def trained(application: Application, name: str, config: Config, seed: int, timeout: float) -> Row:
@@ -99,8 +105,17 @@ def trained(application: Application, name: str, config: Config, seed: int, time
     return Row(name, config, tuple(losses), tuple(seconds), seed)
 
 
-def _trained_by_name(application: str, name: str, config: Config, seed: int, timeout: float) -> Row:
+def trained_by_name(application: str, name: str, config: Config, seed: int, timeout: float) -> Row:
+    """See `trained`."""
     return trained(get(application), name, config, seed, timeout)
+
+
+def evaluated_by_name(application: str, name: str, config: Config, seed: int, timeout: float) -> Row:
+    """A row of what runs may have evaluated: only levels that are not known are trained, and no seconds are told."""
+    made = get(application)
+    levels = range(made.problem.ladder.num_levels)
+    losses = tuple(evaluate(made, config, level, seed=seed, timeout=timeout) for level in levels)
+    return Row(name, config, losses, (math.nan,) * len(levels), seed)
 
 
 def read(path: Path, problem: bmbo.Problem) -> list[Row]:
@@ -146,6 +161,7 @@ class Making:
         jobs: trainings at once.
         timeout: seconds of a row, or of all rows where they are trained together.
         note: of what cannot be found out: the hardware, the command.
+        make_row: makes one, where rows are not trained together.
     """
 
     application: str
@@ -155,6 +171,7 @@ class Making:
     timeout: float = TIMEOUT
     note: str = ""
     quiet: bool = False
+    make_row: RowMaker = trained_by_name
 
     def make(self, wanted: Mapping[str, Config]) -> int:
         """Adds the rows that are not there; gives how many of the wanted ones there are now."""
@@ -176,13 +193,13 @@ class Making:
                 _write_row(file, application.problem, row)
                 bar.update()
 
-            if hasattr(module_of(self.application), "train_many"):
+            if self.make_row is trained_by_name and hasattr(module_of(self.application), "train_many"):
                 (self._shared_out if self.jobs > 1 else self._together)(left, keep)
             elif self.jobs > 1:
                 self._apart(left, keep)
             else:
                 for name, config in left.items():
-                    keep(trained(application, name, config, self.seed, self.timeout))
+                    keep(self.make_row(self.application, name, config, self.seed, self.timeout))
         return len({row.name for row in read(self.path, application.problem)} & set(wanted))
 
     def _apart(self, left: Mapping[str, Config], keep: Keep) -> None:
@@ -191,7 +208,7 @@ class Making:
         pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
         try:
             submitted = [
-                pool.submit(_trained_by_name, self.application, name, config, self.seed, self.timeout)
+                pool.submit(self.make_row, self.application, name, config, self.seed, self.timeout)
                 for name, config in left.items()
             ]
             for future in as_completed(submitted):
