@@ -267,7 +267,7 @@ def test_the_best_of_what_runs_evaluated_at_the_top_are_rows_without_training_ag
 
 
 def test_an_application_that_trains_many_at_once_fills_a_table_as_they_end(made_up, tmp_path):
-    def train_many(configs, _seed, _deadline, emit):
+    def train_many(configs, _seed, _deadline, emit, _pauses):
         for index in reversed(range(len(configs))):
             if index == 0 and len(configs) > 1:
                 raise OutOfTimeError("it was the last")
@@ -282,7 +282,7 @@ def test_an_application_that_trains_many_at_once_fills_a_table_as_they_end(made_
 
 
 def test_kinds_that_are_trained_together_are_shared_out_among_processes(made_up, tmp_path, monkeypatch):
-    def train_many(configs, _seed, _deadline, emit):
+    def train_many(configs, _seed, _deadline, emit, _pauses):
         asked.append([made_up.kind(config) for config in configs])
         for index, config in enumerate(configs):
             emit(index, tuple(smooth(config, level) for level in range(3)), 17, 1.5)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from experiments.applications import burgers, pinn
 from experiments.applications.application import Deadline, OutOfTimeError
 from experiments.applications.burgers import VISCOSITY, Points, Shape
+from experiments.applications.states import KeptPauses, MemoryShelf
 
 needs_data = pytest.mark.skipif(
     not (Path(os.environ.get("BMBO_DATA", "nowhere")) / "burgers_shock.mat").is_file(),
@@ -35,6 +36,11 @@ class Kept:
 
     def save(self, level, state):
         self.states[level] = state
+
+
+def no_pauses():
+    """For trainings that are not interrupted: nothing is known of them."""
+    return KeptPauses(MemoryShelf(), [f"training {index}" for index in range(8)])
 
 
 def some_points(num=64):
@@ -200,7 +206,7 @@ def test_many_networks_are_trained_and_told_one_by_one(monkeypatch):
     monkeypatch.setattr(pinn, "TICKS", 1)
     configs = [config(1, 20, "tanh"), config(1, 3, "sine"), config(1, 9, "sine")]
     told = {}
-    pinn.train_many(configs, 0, SOON, lambda index, *rest: told.update({index: rest}))
+    pinn.train_many(configs, 0, SOON, lambda index, *rest: told.update({index: rest}), no_pauses())
     assert sorted(told) == [0, 1, 2]
     for index, each in enumerate(configs):
         losses, iterations, seconds = told[index]
@@ -208,3 +214,53 @@ def test_many_networks_are_trained_and_told_one_by_one(monkeypatch):
         assert seconds > 0
         assert losses[0] == pytest.approx(pinn.train(each, 0, 0, Kept(), SOON), abs=1e-3)
         assert losses[2] == pytest.approx(math.log(pinn.solve(each, 0, 30)[0]), abs=1e-2)
+
+
+@needs_data
+def test_what_was_under_way_when_the_time_was_over_goes_on_from_there(monkeypatch):
+    monkeypatch.setattr(pinn, "ITERATIONS", (2, 4, 12))
+    monkeypatch.setattr(pinn, "TICKS", 2)
+    configs = [config(1, 3, "tanh"), config(1, 3, "sine"), config(1, 9, "relu")]
+    once, told = {}, {}
+    pinn.train_many(configs, 0, SOON, lambda index, *rest: once.update({index: rest}), no_pauses())
+    pauses = KeptPauses(MemoryShelf(), ("first", "second", "third"))
+    checks = []
+
+    class Short:
+        """Passes with the sixth look at it."""
+
+        def check(self):
+            checks.append(None)
+            if len(checks) % 6 == 0:
+                raise OutOfTimeError("for now")
+
+    times, began = 0, []
+    advance = burgers.advance
+
+    def counted(shape, lanes, *arguments, **options):
+        began.append(int(lanes.iterations.min()))
+        return advance(shape, lanes, *arguments, **options)
+
+    monkeypatch.setattr(burgers, "advance", counted)
+    while len(told) < len(configs):
+        times += 1
+        left = [index for index in range(len(configs)) if index not in told]
+        kept = KeptPauses(pauses.where, [pauses.keys[index] for index in left])
+        try:
+            pinn.train_many(
+                [configs[index] for index in left],
+                0,
+                Short(),
+                lambda index, *rest, left=left: told.update({left[index]: rest}),
+                kept,
+            )
+        except OutOfTimeError:
+            assert kept.where.names(".paused")
+        assert times < 10
+    assert times > 1
+    # Nothing was begun twice, and in the end nothing is kept.
+    assert began == sorted(began)
+    assert pauses.where.names(".paused") == []
+    for index, (losses, iterations, _) in once.items():
+        assert told[index][0] == pytest.approx(losses, rel=1e-6)
+        assert told[index][1] == iterations

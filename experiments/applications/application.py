@@ -47,6 +47,22 @@ class States(Protocol):
         ...
 
 
+class Pauses(Protocol):
+    """Trainings that were under way when their time was over, by the index of their configuration."""
+
+    def load(self, index: int) -> bytes | None:
+        """What was saved; None where nothing was."""
+        ...
+
+    def save(self, index: int, state: bytes) -> None:
+        """Keeps how far a training got."""
+        ...
+
+    def drop(self, index: int) -> None:
+        """Lets go of one that has ended."""
+        ...
+
+
 class Train(Protocol):
     """A training up to a level, from the highest state below it or from the start; with the same loss either way.
 

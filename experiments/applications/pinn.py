@@ -20,6 +20,7 @@ import io
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -33,7 +34,7 @@ from scipy.stats import qmc
 
 import bmbo
 from experiments.applications import burgers
-from experiments.applications.application import Application, Config, Deadline, States
+from experiments.applications.application import Application, Config, Deadline, OutOfTimeError, Pauses, States
 from experiments.applications.burgers import Lanes, Points, Shape
 from experiments.problems.data import find
 
@@ -68,7 +69,7 @@ TICKS = 500
 CEILING = 1.0
 """Of the loss: an error of e times the solution; to predict zero everywhere has loss 0."""
 
-Emit = Callable[[int, tuple[float, float, float], int, float], None]
+Emit = Callable[[int, tuple[float, ...], int, float], None]
 """Takes the index of a configuration, its losses at the three levels, iterations, and its share of the seconds."""
 
 
@@ -141,10 +142,10 @@ def _judge(shape: Shape, lanes: Lanes, mask: Any) -> np.ndarray:
         return np.where(np.asarray(lanes.status) == burgers.NOT_FINITE, np.nan, np.log(errors))
 
 
-def pack(lanes: Lanes) -> bytes:
-    """A state's arrays."""
+def pack(lanes: Lanes, **more: Any) -> bytes:
+    """A state's arrays, and what else is to be kept with it."""
     content = io.BytesIO()
-    np.savez(content, *(np.asarray(leaf) for leaf in jax.tree.leaves(lanes)))
+    np.savez(content, *(np.asarray(leaf) for leaf in jax.tree.leaves(lanes)), **more)
     return content.getvalue()
 
 
@@ -186,10 +187,11 @@ def kind(config: Config) -> tuple[int, int]:
     return config["depth"], padded(config["width"])
 
 
-def train_many(configs: Sequence[Config], seed: int, deadline: Deadline, emit: Emit) -> None:
+def train_many(configs: Sequence[Config], seed: int, deadline: Deadline, emit: Emit, pauses: Pauses) -> None:
     """Trains any configurations through all levels, side by side on one device; emits each as it finishes.
 
-    Past the deadline it raises `OutOfTimeError`; what was emitted stands.
+    Past the deadline it raises `OutOfTimeError`; what was emitted stands, and what was under way is saved, to go on
+    from there another time.
     """
 
     def place(index: int) -> tuple[tuple[int, int], str]:
@@ -198,33 +200,94 @@ def train_many(configs: Sequence[Config], seed: int, deadline: Deadline, emit: E
     for _, alike in groupby(sorted(range(len(configs)), key=place), key=lambda index: kind(configs[index])):
         indices = list(alike)
         for first in range(0, len(indices), MAX_LANES):
-            _train_batch(indices[first : first + MAX_LANES], configs, seed, deadline, emit)
+            batch = Batch.begun(indices[first : first + MAX_LANES], configs, seed, pauses)
+            try:
+                batch.finish(deadline, emit)
+            except OutOfTimeError:
+                batch.pause()
+                raise
 
 
-def _train_batch(indices: Sequence[int], configs: Sequence[Config], seed: int, deadline: Deadline, emit: Emit) -> None:
-    """Networks of one depth and padded width; whenever three quarters have finished, the others go on alone."""
-    going, shape = np.array(indices), shape_of([configs[index] for index in indices])
-    seconds, clock = dict.fromkeys(indices, 0.0), time.monotonic()
-    params, mask = begin(shape, [configs[index] for index in indices], seed)
-    lanes, early = burgers.start(shape, params, mask, _points()), []
-    for limit in ITERATIONS[:-1]:
-        lanes = _reach(shape, lanes, mask, limit, deadline)
-        early.append(dict(zip(indices, _judge(shape, lanes, mask), strict=True)))
-    while seconds:
-        deadline.check()
-        lanes = burgers.advance(shape, lanes, mask, _points(), limit=ITERATIONS[-1], ticks=TICKS)
-        running, now = np.asarray(burgers.active(lanes, ITERATIONS[-1])), time.monotonic()
-        seconds = {index: spent + (now - clock) / len(seconds) for index, spent in seconds.items()}
-        clock = now
-        ended = [lane for lane, index in enumerate(going) if not running[lane] and index in seconds]
-        final = _judge(shape, lanes, mask) if ended else np.empty(0)
+@dataclass
+class Batch:
+    """Networks of one depth and padded width that are trained side by side.
+
+    Attributes:
+        going: indices of the configurations that have lanes, in their order.
+        seconds: each training's share so far; those that have ended are no longer in it.
+        early: losses at the ends of the lower levels, of the trainings that are past them.
+    """
+
+    configs: Sequence[Config]
+    pauses: Pauses
+    going: np.ndarray
+    shape: Shape
+    lanes: Lanes
+    mask: Any
+    seconds: dict[int, float]
+    early: dict[int, tuple[float, ...]] = field(default_factory=dict[int, tuple[float, ...]])
+
+    @classmethod
+    def begun(cls, indices: Sequence[int], configs: Sequence[Config], seed: int, pauses: Pauses) -> "Batch":
+        """From the first parameters, or from where trainings were paused."""
+        shape = shape_of([configs[index] for index in indices])
+        params, mask = begin(shape, [configs[index] for index in indices], seed)
+        lanes = burgers.start(shape, params, mask, _points())
+        made = cls(configs, pauses, np.array(indices), shape, lanes, mask, dict.fromkeys(indices, 0.0))
+        for lane, index in enumerate(indices):
+            state = pauses.load(index)
+            if state is not None:
+                made._resume(lane, index, state)
+        return made
+
+    def _resume(self, lane: int, index: int, state: bytes) -> None:
+        with np.load(io.BytesIO(state)) as content:
+            saved = [content[f"arr_{place}"] for place in range(len(jax.tree.leaves(self.lanes)))]
+            self.early[index], self.seconds[index] = tuple(content["early"].tolist()), float(content["seconds"])
+        leaves, structure = jax.tree.flatten(self.lanes)
+        placed = [leaf.at[lane].set(one) for leaf, one in zip(leaves, saved, strict=True)]
+        self.lanes = jax.tree.unflatten(structure, placed)
+
+    def pause(self) -> None:
+        """Saves what is under way and past the lower levels."""
+        for lane, index in enumerate(self.going.tolist()):
+            if index in self.seconds and index in self.early:
+                own = jax.tree.map(itemgetter(lane), self.lanes)
+                self.pauses.save(index, pack(own, early=np.array(self.early[index]), seconds=self.seconds[index]))
+
+    def finish(self, deadline: Deadline, emit: Emit) -> None:
+        """Trains to the top; whenever three quarters of the lanes have ended, the others go on alone."""
+        clock = time.monotonic()
+        reached: list[np.ndarray] = []
+        for limit in ITERATIONS[:-1]:
+            # A lane that was resumed is past it and stays as it is.
+            self.lanes = _reach(self.shape, self.lanes, self.mask, limit, deadline)
+            reached.append(_judge(self.shape, self.lanes, self.mask))
+        fresh = dict(zip(self.going.tolist(), np.stack(reached, axis=1).tolist(), strict=True))
+        self.early = {index: tuple(losses) for index, losses in fresh.items()} | self.early
+        while self.seconds:
+            deadline.check()
+            self.lanes = burgers.advance(
+                self.shape, self.lanes, self.mask, _points(), limit=ITERATIONS[-1], ticks=TICKS
+            )
+            now = time.monotonic()
+            share, clock = (now - clock) / len(self.seconds), now
+            self.seconds = {index: spent + share for index, spent in self.seconds.items()}
+            self._tell(emit)
+
+    def _tell(self, emit: Emit) -> None:
+        running = np.asarray(burgers.active(self.lanes, ITERATIONS[-1]))
+        ended = [lane for lane, index in enumerate(self.going) if not running[lane] and index in self.seconds]
+        final = _judge(self.shape, self.lanes, self.mask) if ended else np.empty(0)
         for lane in ended:
-            index = int(going[lane])
-            values = (float(early[0][index]), float(early[1][index]), float(final[lane]))
-            emit(index, values, int(lanes.iterations[lane]), seconds.pop(index))
-        if 0 < 4 * len(seconds) <= len(going):
-            lanes, mask, going = jax.tree.map(itemgetter(running), (lanes, mask, going))
-            shape = shape_of([configs[index] for index in going])
+            index = int(self.going[lane])
+            losses = (*self.early[index], float(final[lane]))
+            emit(index, losses, int(self.lanes.iterations[lane]), self.seconds.pop(index))
+            self.pauses.drop(index)
+        if 0 < 4 * len(self.seconds) <= len(self.going):
+            kept = jax.tree.map(itemgetter(running), (self.lanes, self.mask, self.going))
+            self.lanes, self.mask, self.going = kept
+            self.shape = shape_of([self.configs[index] for index in self.going])
 
 
 APPLICATION = Application(

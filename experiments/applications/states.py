@@ -3,7 +3,7 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -138,3 +138,26 @@ class KeptStates:
         """Lets go of the states of some levels."""
         for level in levels:
             self.where.remove(self._name(level))
+
+
+@dataclass(frozen=True)
+class KeptPauses:
+    """Pauses on a shelf, by the keys of the trainings; see `Pauses`."""
+
+    where: Shelf
+    keys: Sequence[str]
+
+    def _name(self, index: int) -> str:
+        return f"{self.keys[index]}.paused"
+
+    def load(self, index: int) -> bytes | None:
+        """See `Pauses`."""
+        return self.where.read(self._name(index))
+
+    def save(self, index: int, state: bytes) -> None:
+        """See `Pauses`."""
+        self.where.write(self._name(index), state)
+
+    def drop(self, index: int) -> None:
+        """See `Pauses`."""
+        self.where.remove(self._name(index))

@@ -26,8 +26,8 @@ from tqdm import tqdm
 
 import bmbo
 from experiments.applications.application import Application, Config, Deadline, OutOfTimeError
-from experiments.applications.evaluation import SEED, TIMEOUT, canonical, capped, evaluate, get, module_of
-from experiments.applications.states import KeptStates, MemoryShelf
+from experiments.applications.evaluation import SEED, TIMEOUT, canonical, capped, evaluate, get, key_of, module_of
+from experiments.applications.states import KeptPauses, KeptStates, MemoryShelf, shelf
 from experiments.spawn import thread_limits
 from experiments.versions import version_of
 
@@ -253,8 +253,9 @@ class Making:
             times = (math.nan,) * (len(values) - 1) + (round(seconds, 3),)
             keep(Row(names[index], configs[index], values, times, self.seed))
 
+        pauses = KeptPauses(shelf(), [key_of(application, config, self.seed) for config in configs])
         try:
-            many(configs, self.seed, Deadline.after(self.timeout), emit)
+            many(configs, self.seed, Deadline.after(self.timeout), emit, pauses)
         except OutOfTimeError:
             print("the time was not enough for all rows; the same command goes on", file=sys.stderr)
 
