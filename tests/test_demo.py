@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bmbo import demo
-from test_study import QUICK
+from small_studies import QUICK
 
 
 def shown(capsys):

@@ -11,7 +11,7 @@ from bmbo.policies import Random
 from bmbo.policies.random import random_queries
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.trial import History, Outcome, Query
-from test_policies import INFORMED, PROBLEM, SPACE, Fake, Noted
+from small_policies import INFORMED, PROBLEM, SPACE, Fake, Noted
 
 KEY = jax.random.key(0)
 QUICK = replace(INFORMED, surrogate=Fake([]), select=Noted([]))
