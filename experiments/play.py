@@ -4,7 +4,7 @@ import math
 import os
 import time
 import zlib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -118,7 +118,8 @@ class Run:
                 jobs = list(optimiser.ask())
             wall, cpu = clock.taken()
             if self.held:
-                self._release(self._recommended(optimiser) if self.settings.judged else None)
+                judged = self.settings.judged or self._is_last_that_counts(jobs)
+                self._release(self._recommended(optimiser) if judged else None)
             if not jobs:
                 # Who keeps to the total cost may leave a rest that pays for no evaluation at the top: that is the end.
                 if end - self.spent >= self.benchmark.problem.ladder.costs[-1]:
@@ -130,6 +131,12 @@ class Run:
         if self.held:
             self._release(self._recommended(optimiser))
         return reason
+
+    def _is_last_that_counts(self, jobs: Sequence[Job]) -> bool:
+        """Whether no batch follows, or one that passes the total cost."""
+        costs = self.benchmark.problem.ladder.costs
+        more = sum(costs[job.level] for job in jobs if 0 <= job.level < len(costs))
+        return not jobs or self.spent <= self.settings.total_cost < self.spent + more
 
     def _evaluated(self, jobs: list[Job], batch: int, batch_size: int, **seconds: float) -> list[float]:
         if len(jobs) > batch_size:

@@ -14,7 +14,7 @@ class Settings:
         num_starts: random points a level that methods begin from.
         judged: whether what is queried below the top, and what is recommended on the way, is evaluated at the top
             outside the cost. Without it a run has no curve like the paper's, and costs no more than it is charged
-            and one evaluation at its end.
+            and one or two evaluations at its end.
     """
 
     total_cost: float

@@ -149,6 +149,19 @@ def test_unjudged_nothing_is_evaluated_outside_the_cost_but_the_last_recommendat
     assert curve(record, "recommended").loss[-1] == 0.0625**2
 
 
+def test_unjudged_the_last_recommendation_within_the_cost_is_evaluated_too():
+    # After the starts 11 are spent: the second batch passes 22 and does not count.
+    optimiser = Scripted([[Job({"x": 0.25}, 0)], [Job({"x": 0.5}, 1)] * 2], [{"x": 0.75}, {"x": 0.3125}])
+    record, _ = played(optimiser, total_cost=22.0, judged=False, evaluated=(evaluated := []))
+    assert evaluated[2:] == [(0.25, 0), (0.75, 1), (0.5, 1), (0.5, 1), (0.3125, 1)]
+    assert curve(record, "recommended").at(22.0) == 0.25
+
+
+def test_unjudged_the_recommendation_of_a_method_that_asks_for_nothing_more_is_evaluated():
+    record, _ = played(Scripted([[Job({"x": 0.25}, 0)]], [{"x": 0.3125}]), judged=False)
+    assert curve(record, "recommended").loss[-1] == 0.0625**2
+
+
 @pytest.mark.parametrize(
     ("jobs", "message"),
     [
