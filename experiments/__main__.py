@@ -108,8 +108,12 @@ def _table(arguments: argparse.Namespace) -> int:
     space = application.problem.space
     if arguments.configs:
         wanted = table.visited_rows(space, table.read_configs(arguments.configs))
-    elif arguments.visited:
+    elif arguments.visited is not None:
+        if arguments.visited < 1:
+            raise ValueError(f"--visited must be at least 1, got {arguments.visited}")
         best = evaluation.visited(application, seed=arguments.seed)[: arguments.visited]
+        if not best:
+            raise ValueError(f"no run here has evaluated {arguments.name} at the top; `python -m experiments run` does")
         wanted = table.visited_rows(space, best)
     else:
         wanted = table.sobol_rows(space, arguments.rows.start, arguments.rows.stop)
@@ -122,7 +126,7 @@ def _table(arguments: argparse.Namespace) -> int:
         timeout=arguments.timeout,
         note=arguments.note,
         quiet=arguments.quiet,
-        make_row=table.evaluated_by_name if arguments.visited else table.trained_by_name,
+        make_row=table.trained_by_name if arguments.visited is None else table.evaluated_by_name,
     )
     there = making.make(wanted)
     print(f"{path}: {there} of {len(wanted)} rows")

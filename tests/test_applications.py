@@ -245,9 +245,16 @@ def test_configurations_that_runs_visited_are_rows_too(tmp_path):
     assert program.main(command) == 2
 
 
-def test_the_best_of_what_runs_evaluated_at_the_top_are_rows_without_training_again(made_up, tmp_path, monkeypatch):
+def test_the_best_of_what_runs_evaluated_at_the_top_are_rows_without_training_again(
+    made_up, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("BMBO_EXPERIMENTS_CACHE", str(tmp_path / "kept"))
     made = made_up.APPLICATION
+    command = ["table", "boosting", "--out", str(tmp_path / "t.csv"), "--quiet", "--visited"]
+    for number, message in (("3", "no run here has evaluated boosting"), ("0", "--visited must be at least 1")):
+        assert program.main([*command, number]) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "t.csv").exists()
     configs = list(table.sobol_rows(SPACE, 0, 8).values())
     for config in configs:
         evaluation.evaluate(made, config, 2)
@@ -259,8 +266,7 @@ def test_the_best_of_what_runs_evaluated_at_the_top_are_rows_without_training_ag
     assert evaluation.visited(made) == best
     evaluation.evaluate(made, configs[0], 0)
     made.train.calls.clear()
-    command = ["table", "boosting", "--visited", "3", "--out", str(tmp_path / "t.csv"), "--quiet"]
-    assert program.main(command) == 0
+    assert program.main([*command, "3"]) == 0
     found = list(without_seconds(tmp_path / "t.csv").values())
     assert found == [(config, tuple(smooth(config, level) for level in range(3)), 0) for config in best[:3]]
     assert {level for level, _ in made.train.calls} == {0, 1}
