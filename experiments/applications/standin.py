@@ -119,7 +119,7 @@ CANDIDATES: Mapping[str, Callable[[Floats, Floats], Predict]] = {
 
 IN_USE = next(iter(CANDIDATES))
 """Of all applications, whatever the rule takes. On the table of LDA it takes the Gaussian process; but that one goes on
-falling between rows, so that one random point in a hundred is at the best loss of the table, and there is nothing left to
+falling between rows, so that one random point in a hundred is at the best loss of the table, and nothing is left to
 search for. Forests stay between the losses they have seen."""
 
 
