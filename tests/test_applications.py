@@ -337,6 +337,16 @@ def test_a_stand_in_foretells_rows_that_it_has_not_seen(kind):
     assert (found.rmse < 0.5 * losses.std(axis=0)).all()
 
 
+def test_the_share_of_the_cube_at_the_best_loss_is_of_the_side_that_is_better():
+    points, losses = standin.arrays(rows_of_smooth(40), SPACE)
+    # One row with a loss of its own at each end, and all others alike.
+    two = np.where(losses == losses.min(axis=0), 0.0, np.where(losses == losses.max(axis=0), 2.0, 1.0))
+    for end, sign in ((0.0, -1.0), (2.0, 1.0)):
+        one_end = np.where(two == end, 1.0, two)
+        assert np.all(standin.share_at_best(SPACE, points, one_end, "extra trees", sign) > 0.1)
+        assert np.all(standin.share_at_best(SPACE, points, two, "extra trees", sign) < 0.1)
+
+
 @pytest.mark.parametrize("kind", standin.CANDIDATES)
 def test_a_stand_in_is_the_same_each_time_it_is_fitted(kind):
     pytest.importorskip("sklearn", reason="stand-ins need scikit-learn")

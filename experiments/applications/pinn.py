@@ -15,8 +15,9 @@ points by Latin hypercube in [-1, 1] x [0, 1]. They are the same for every train
 In single precision, as Raissi's program; `solve` can also work in double precision, several times as slow, where the
 line search is not lost in rounding near the end.
 
-On a CPU a training repeats. On a GPU it does not: XLA picks kernels by timing them, two compilations round differently,
-and thousands of iterations of L-BFGS make much of that (docs/results/applications.md has the measured differences).
+On a CPU a training repeats. On a GPU it does not, most likely because XLA picks kernels by timing them, so that two
+compilations round differently: thousands of iterations of L-BFGS make much of that (docs/results/applications.md has
+the measured differences).
 """
 
 import io

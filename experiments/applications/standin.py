@@ -48,6 +48,9 @@ TOLERANCE = 1.1
 BEST_SHARE = 0.2
 """Of rows, by the loss at the top: where optimisers spend their time."""
 
+NUM_RANDOM = 10_000
+"""Points that tell how much of the cube a stand-in has at the best loss of its table."""
+
 FEWEST_ROWS = 20
 """Below, there is nothing to hold out."""
 
@@ -119,8 +122,8 @@ CANDIDATES: Mapping[str, Callable[[Floats, Floats], Predict]] = {
 
 IN_USE = next(iter(CANDIDATES))
 """Of all applications, whatever the rule takes. On the table of LDA it takes the Gaussian process; but that one goes on
-falling between rows, so that one random point in a hundred is at the best loss of the table, and nothing is left to
-search for. Forests stay between the losses they have seen."""
+falling between rows, so that one random point in forty is at the best loss of the table (`share_at_best`), and
+nothing is left to search for. Forests stay between the losses they have seen."""
 
 
 @dataclass(frozen=True)
@@ -273,6 +276,13 @@ def chosen(found: Mapping[str, Errors]) -> str:
     return next(kind for kind in CANDIDATES if kind in found and found[kind].scaled <= TOLERANCE * least)
 
 
+def share_at_best(space: bmbo.Space, points: Floats, losses: Floats, kind: str, sign: float) -> Floats:
+    """Of random points those where a stand-in is as good as the best row of its table: [m]."""
+    fitted = StandIn.fit(space, points, losses, kind)
+    random = space.snap(np.random.default_rng(SEED).random((NUM_RANDOM, space.dim)))
+    return np.mean(fitted.losses(random) == (fitted.low if sign < 0 else fitted.high), axis=0)
+
+
 def page(name: str, path: Path | None = None) -> str:
     """Errors of all candidates on held-out rows, in Markdown."""
     path, problem = path or table.path_of(name), get(name).problem
@@ -281,12 +291,14 @@ def page(name: str, path: Path | None = None) -> str:
     points, losses = arrays(table.read(path, problem), problem.space)
     found = {kind: errors(losses, held_out(problem.space, points, losses, kind), problem.sign) for kind in CANDIDATES}
     head = ["candidate", "level", "RMSE", "R²", "Spearman", f"RMSE of the best {BEST_SHARE:.0%}", "scaled error"]
+    head.append("random points at the best loss")
     rows = [head, ["---"] * len(head)]
     for kind, each in found.items():
+        shares = share_at_best(problem.space, points, losses, kind, problem.sign)
         for level, fidelity in enumerate(problem.ladder.fidelities):
             numbers = (each.rmse, each.r2, each.spearman, each.best_rmse)
             cells = [f"{values[level]:.3g}" for values in numbers]
-            rows.append([kind, fidelity.name, *cells, f"{each.scaled:.3g}"])
+            rows.append([kind, fidelity.name, *cells, f"{each.scaled:.3g}", f"{shares[level]:.2%}"])
     spread = ", ".join(f"{deviation:.3g}" for deviation in losses.std(axis=0))
     return "\n".join(
         [
