@@ -210,6 +210,16 @@ def test_continuing_from_a_level_gives_what_one_go_gives():
 
 
 @needs_data
+def test_the_command_prints_the_same_error_twice(capsys):
+    shown = []
+    for _ in range(2):
+        pinn.main(["1", "3", "tanh", "--iterations", "3"])
+        shown.append(capsys.readouterr().out.split(",")[0])
+    assert shown[0] == shown[1]
+    assert f"relative error {pinn.solve(config(1, 3, 'tanh'), 0, 3)[0]!r} after 3 iterations" in shown[0]
+
+
+@needs_data
 def test_many_networks_are_trained_and_told_one_by_one(monkeypatch):
     monkeypatch.setattr(pinn, "ITERATIONS", (10, 20, 30))
     # So short that the two networks of one batch end at different times, and the slower one goes on alone.

@@ -32,6 +32,10 @@ WINDOW, IMPROVEMENT = 1000, 1e-2
 50,000 would lower the error, whose square the loss follows, by a fifth. Twice as many evaluations end a window as
 well: near the end, rounding may leave an iteration to twenty trials."""
 
+compiled = partial(jax.jit, static_argnames="shape", compiler_options={"xla_gpu_deterministic_ops": True})
+"""Else XLA picks kernels on a GPU by timing them: two compilations round differently, and thousands of iterations make
+much of that."""
+
 RUNNING, CONVERGED, STUCK, NOT_FINITE = range(4)
 """Why a lane stopped: no more improvement, no descent along the gradient itself, or no finite loss to begin with."""
 
@@ -173,7 +177,7 @@ def _losses_and_grads(shape: Shape, params: Array, mask: Array, points: Points) 
     return value, grad
 
 
-@partial(jax.jit, static_argnames="shape")
+@compiled
 def relative_errors(shape: Shape, params: Float[Array, "l p"], mask: Array, points: Points) -> Float[Array, " l"]:
     """||u - solution|| / ||solution|| at the points of evaluation: the RMSE over the solution's own."""
     found = streams(shape, params, mask, points.evaluation, num=1)[:, 0]
@@ -200,7 +204,7 @@ def _begin(params: Float[Array, " p"], value: Float[Array, ""], grad: Float[Arra
     return Lanes(params, value, grad, memory, direction, search, none, none + 1, (none, none + 1, value), status)
 
 
-@partial(jax.jit, static_argnames="shape")
+@compiled
 def start(shape: Shape, params: Float[Array, "l p"], mask: Float[Array, "l w"], points: Points) -> Lanes:
     """Trainings at their first parameters."""
     return jax.vmap(_begin)(params, *_losses_and_grads(shape, params, mask, points))
@@ -241,7 +245,7 @@ def active(lanes: Lanes, limit: int | Int[Array, ""]) -> Bool[Array, " l"]:
     return (lanes.status == RUNNING) & (lanes.iterations < limit)
 
 
-@partial(jax.jit, static_argnames="shape", donate_argnames="lanes")
+@partial(compiled, donate_argnames="lanes")
 def advance(
     shape: Shape, lanes: Lanes, mask: Float[Array, "l w"], points: Points, *, limit: int | Array, ticks: int | Array
 ) -> Lanes:
