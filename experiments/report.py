@@ -234,8 +234,27 @@ def _problem_section(problem: Problem, picture: str) -> str:
             table([*head, "queries a level", "wall s a query", "CPU s a query"], rows),
             "",
             f"![{problem.name}]({picture})",
+            *_asked(problem),
         ]
     )
+
+
+def _asked(problem: Problem) -> list[str]:
+    """How good the places were that methods asked for below the top."""
+    several = [method for method in problem.ordered() if sum(count > 0 for count in method.queries()) > 1]
+    if not several:
+        return []
+    # The starts are the same for all that take them.
+    started = max(problem.methods.values(), key=lambda method: (_num_starts(method), method.name))
+    rows = [["random starts", *[number(each) for each in started.median_values(of_starts=True)]]]
+    rows += [[method.name, *[number(each) for each in method.median_values()]] for method in several]
+    levels = [f"level {level}" for level in range(len(rows[0]) - 1)]
+    said = "Median values of the queries at each level, of all seeds together, of methods that asked below the top:"
+    return ["", said, "", table(["method", *levels], rows)]
+
+
+def _num_starts(method: Method) -> int:
+    return sum(row.batch == 0 for record in method.records for row in record.evaluations)
 
 
 def _row(problem: Problem, method: Method) -> list[str]:

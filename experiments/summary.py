@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 
 import numpy as np
 
@@ -50,6 +51,16 @@ class Method:
         levels = [row.level for record in self.records for row in record.evaluations if row.batch > 0]
         num_levels = max(len(record.header.get("costs", [])) for record in self.records)
         return [levels.count(level) / len(self.records) for level in range(num_levels)]
+
+    def median_values(self, *, of_starts: bool = False) -> list[float]:
+        """Of its own evaluations, or of its starts, at each level; NaN where there are none."""
+        num_levels = max(len(record.header["costs"]) for record in self.records)
+        values: list[list[float]] = [[] for _ in range(num_levels)]
+        for record in self.records:
+            for row in record.evaluations:
+                if row.value is not None and (row.batch == 0) == of_starts:
+                    values[row.level].append(row.value)
+        return [median(each) if each else math.nan for each in values]
 
     def faults(self) -> list[Record]:
         """Runs that did not end as they should."""
