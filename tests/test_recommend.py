@@ -174,3 +174,26 @@ def test_points_of_discrete_spaces_are_points_that_can_be_run():
     ):
         assert space.encode(space.decode(unit)) == unit
         assert space.decode(unit) == {"n": 3, "c": "b"}
+
+
+def test_what_was_tried_or_is_taken_is_not_asked_for_again_while_there_is_anything_else():
+    space = Space({"n": Int(1, 7), "c": Categorical(["a", "b", "c"])})
+    problem = Problem(space, LADDER, maximise=True)
+    # All draws agree on the best point: expected improvement alone would ask for it for ever.
+    posterior = Parabola(jnp.asarray([0.37, 0.1, 0.9, 0.2]), OFFSETS)
+    tried, taken = list[tuple[float, ...]](), list[tuple[float, ...]]()
+    for _ in range(10):
+        tried.append(most_improving(KEY, posterior, problem, -1.0, known=tried, taken=taken))
+        taken.append(most_improving(KEY, posterior, problem, -1.0, known=tried, taken=taken))
+    assert len({*tried, *taken}) == 20
+    last = most_improving(KEY, posterior, problem, -1.0, known=[*tried, *taken])
+    everything = [*tried, *taken, last]
+    assert len(set(everything)) == 21
+    assert most_improving(KEY, posterior, problem, -1.0, known=everything) in everything
+
+
+def test_the_middle_of_the_space_is_not_taken_for_a_point_that_was_tried():
+    space = Space({"n": Int(1, 3)})
+    posterior = Parabola(jnp.asarray([0.5]), OFFSETS)
+    found = most_improving(KEY, posterior, Problem(space, LADDER, maximise=True), -1.0, known=[])
+    assert space.decode(found) == {"n": 2}

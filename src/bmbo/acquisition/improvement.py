@@ -20,7 +20,7 @@ class Improvement(Select):
 
     Args:
         best: the value to improve upon, standardised; where none is known, the mean of all that could be.
-        known: points to begin from.
+        known: points that were tried, to begin from.
     """
 
     best: float = 0.0
@@ -32,7 +32,7 @@ class Improvement(Select):
         if best is None:
             return replace(self, best=0.0, known=())
         value = (history.problem.sign * (best.value or 0.0) - float(data.mean[top])) / float(data.std[top])
-        known = tuple(trial.query.unit for trial in history.done if trial.query.level == top)
+        known = tuple(trial.query.unit for trial in history.told if trial.query.level == top)
         return replace(self, best=value, known=known)
 
     def __call__(

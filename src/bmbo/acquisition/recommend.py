@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,7 @@ from bmbo.space import Space
 NUM_CANDIDATES = 512
 NUM_CLIMBS = 16
 CLIMB_STEPS = 40
+SAME = 1e-6  # of a side of the cube: what single precision makes of a point that was snapped twice
 LOST = 20.0  # standard deviations below the mean at which 1 + z Phi(z) / phi(z) is down to three digits in float32
 
 Criterion = Callable[[Float[Array, "s b"]], Float[Array, " b"]]
@@ -60,13 +62,21 @@ def most_improving(
 ) -> tuple[float, ...]:
     """The point of the largest expected improvement over `best`, a standardised value of the top level.
 
-    `known` are points to begin from. What is `taken`, by queries in flight or by other places of the batch, counts as
-    observed with its mean: it is no longer uncertain there, nor where the draws go along with it.
+    `known` are points that were tried, to begin from. What is `taken`, by queries in flight or by other places of
+    the batch, counts as observed with its mean: it is no longer uncertain there, nor where the draws go along with it.
+    Neither is asked for again, as long as there is anything else: of what has a few values only, the best one would
+    be paid for over and over.
     """
     rows, places = _rows(known, problem.space.dim), _rows(taken, problem.space.dim, smallest=8)
-    mask = jnp.arange(places.shape[0]) < len(taken)
     found = _improving(
-        key, posterior, jnp.asarray(best, rows.dtype), known=rows, taken=places, mask=mask, space=problem.space
+        key,
+        posterior,
+        jnp.asarray(best, rows.dtype),
+        known=rows,
+        is_known=jnp.arange(rows.shape[0]) < len(known),
+        taken=places,
+        is_taken=jnp.arange(places.shape[0]) < len(taken),
+        space=problem.space,
     )
     return _exact(found, problem.space)
 
@@ -91,7 +101,8 @@ def _safest(
         # The offset keeps the gradient finite where all draws agree.
         return jnp.mean(drawn, axis=0) - jnp.sqrt(jnp.var(drawn, axis=0) + 1e-10)
 
-    best = _best_point(key, posterior, safe, known, space)
+    candidates = _candidates(key, posterior, safe, known, space)
+    best = candidates.unit[jnp.argmax(candidates.height)]
     drawn = posterior.draw(best[None])[:, 0, -1]
     return best, jnp.mean(drawn), jnp.std(drawn)
 
@@ -103,14 +114,15 @@ def _improving(
     best: Float[Array, ""],
     *,
     known: Float[Array, "e d"],
+    is_known: Bool[Array, " e"],
     taken: Float[Array, "t d"],
-    mask: Bool[Array, " t"],
+    is_taken: Bool[Array, " t"],
     space: Space,
 ) -> Float[Array, " d"]:
     there = posterior.draw(taken)[..., -1]
-    floor = jnp.maximum(best, jnp.max(jnp.where(mask, jnp.mean(there, axis=0), -jnp.inf)))
+    floor = jnp.maximum(best, jnp.max(jnp.where(is_taken, jnp.mean(there, axis=0), -jnp.inf)))
     # Padding has no covariance with anything.
-    believed = jnp.where(mask, centre(there), 0.0)
+    believed = jnp.where(is_taken, centre(there), 0.0)
     covariance = believed.T @ believed
     # Places that nearly coincide must not make the matrix singular in single precision. No noise is added: the same
     # place once more would tell something of a noisy function, but not improve on it.
@@ -126,7 +138,16 @@ def _improving(
 
     key_optima, key_search = jax.random.split(key)
     optima = find_optimum(key_optima, posterior, space.dim, num_starts=2, snap=space.snap).unit
-    return _best_point(key_search, posterior, improvement, jnp.concatenate([known, optima]), space)
+    candidates = _candidates(key_search, posterior, improvement, jnp.concatenate([known, optima]), space)
+    asked, is_asked = jnp.concatenate([known, taken]), jnp.concatenate([is_known, is_taken])
+    fresh = ~jnp.any(_coincide(candidates.unit, asked) & is_asked[None], axis=1)
+    allowed = fresh | ~jnp.any(fresh)
+    return candidates.unit[jnp.argmax(jnp.where(allowed, candidates.height, -jnp.inf))]
+
+
+def _coincide(left: Float[Array, "b d"], right: Float[Array, "e d"]) -> Bool[Array, "b e"]:
+    """Which points are the same, but for rounding in single precision."""
+    return jnp.max(jnp.abs(left[:, None] - right[None]), axis=-1) < SAME
 
 
 def log_expected_improvement(mean: Float[Array, " b"], std: Float[Array, " b"]) -> Float[Array, " b"]:
@@ -145,17 +166,24 @@ def log_expected_improvement(mean: Float[Array, " b"], std: Float[Array, " b"]) 
     return jnp.log(std) + jnp.where(z > 0.0, right, log_density + bracket)
 
 
-def _best_point(
+class Candidates(NamedTuple):
+    """Points that can be run, and how good they are by a criterion."""
+
+    unit: Float[Array, "b d"]
+    height: Float[Array, " b"]
+
+
+def _candidates(
     key: PRNGKeyArray, posterior: Posterior, criterion: Criterion, extra: Float[Array, "e d"], space: Space
-) -> Float[Array, " d"]:
-    """The best by a criterion of random points and extra ones, improved by gradient, among what can be run."""
+) -> Candidates:
+    """The best by a criterion of random points and extra ones climbed from by gradient, then all others."""
 
     def height(unit: Float[Array, "b d"]) -> Float[Array, " b"]:
         return criterion(posterior.draw(unit)[..., -1])
 
     uniform = jax.random.uniform(key, (NUM_CANDIDATES, space.dim), extra.dtype)
-    candidates = space.snap(jnp.concatenate([uniform, extra]))
-    start = candidates[jax.lax.top_k(height(candidates), NUM_CLIMBS)[1]]
+    scattered = space.snap(jnp.concatenate([uniform, extra]))
+    heights = height(scattered)
+    start = scattered[jax.lax.top_k(heights, NUM_CLIMBS)[1]]
     climbed = space.snap(minimise_box(lambda unit: -height(unit), start, max_steps=CLIMB_STEPS).unit)
-    points = jnp.concatenate([climbed, start])
-    return points[jnp.argmax(height(points))]
+    return Candidates(jnp.concatenate([climbed, scattered]), jnp.concatenate([height(climbed), heights]))

@@ -114,7 +114,7 @@ class Bayes:
         top, queries = problem.ladder.top, list(queries)
         value = problem.sign * (best.value or 0.0)
         standardised = (value - float(data.mean[top])) / float(data.std[top])
-        known = [trial.query.unit for trial in history.done if trial.query.level == top]
+        known = [trial.query.unit for trial in history.told if trial.query.level == top]
         taken = [trial.query.unit for trial in history.pending if trial.query.level == top]
         taken += [query.unit for place, query in enumerate(queries) if query.level == top and place not in places]
         for place in places:
