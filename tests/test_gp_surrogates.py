@@ -9,8 +9,7 @@ import pytest
 
 from bmbo.data import Dataset
 from bmbo.protocols import Posterior, Surrogate
-from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs, latent
-from bmbo.surrogates.gp.level import Structure
+from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs, latent, level
 from bmbo.testing import check_surrogate
 
 CHAIN = AutoRegressiveGP(num_functions=32, num_hyper=4, num_features=256, num_proposals=8)
@@ -100,7 +99,7 @@ def test_with_moderate_lengths_ends_of_the_cube_know_less_of_each_other():
 
 def test_what_is_added_to_lower_levels_has_long_lengths_in_any_case():
     moderate = replace(CHAIN, lengths="moderate")
-    found = {coupling: moderate._lengths(Structure(0.0, coupling != "alone")) for coupling in moderate.couplings}
+    found = {coupling: moderate._lengths(level.Structure(0.0, coupling != "alone")) for coupling in moderate.couplings}
     assert found == {"alone": "moderate", "linear": "long", "bent": "long"}
 
 
