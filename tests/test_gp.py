@@ -75,12 +75,10 @@ def test_random_frequencies_have_the_kernel_as_their_characteristic_function(rou
 def test_length_scales_are_expected_to_grow_with_the_diagonal():
     assert length_prior(1)[0] == pytest.approx(np.sqrt(2))
     assert length_prior(9)[0] - length_prior(1)[0] == pytest.approx(np.log(3))
-    assert np.exp(length_prior(9, "moderate")[0]) == pytest.approx(np.sqrt(9) / 2)
 
 
-@pytest.mark.parametrize("lengths", ["long", "moderate"])
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_the_evidence_is_the_density_of_the_values_and_the_prior(structure, lengths):
+def test_the_evidence_is_the_density_of_the_values_and_the_prior(structure):
     unit, lower, value = observations()
     flat = vector()
     hyper = level.Hyper.of(flat, 2, structure)
@@ -91,11 +89,11 @@ def test_the_evidence_is_the_density_of_the_values_and_the_prior(structure, leng
         if structure.bent:
             phi = level.bend_features(unit, draw, hyper)
             covariance += phi @ phi.T / len(lower)
-    mean, deviation = level.prior(2, 2, lengths)
+    mean, deviation = level.prior(2, 2)
     has = level.free(structure, 2, 2)
     expected = -0.5 * value @ np.linalg.solve(covariance, value) - 0.5 * np.linalg.slogdet(covariance)[1]
     expected += np.sum(scipy.stats.norm(mean, deviation).logpdf(flat)[has])
-    assert level.Evidence(unit, lower, value, structure, lengths)(flat) == pytest.approx(expected, rel=1e-6)
+    assert level.Evidence(unit, lower, value, structure)(flat) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)

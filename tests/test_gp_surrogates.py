@@ -9,7 +9,7 @@ import pytest
 
 from bmbo.data import Dataset
 from bmbo.protocols import Posterior, Surrogate
-from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs, latent, level
+from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs, latent
 from bmbo.testing import check_surrogate
 
 CHAIN = AutoRegressiveGP(num_functions=32, num_hyper=4, num_features=256, num_proposals=8)
@@ -86,21 +86,6 @@ def test_without_data_draws_are_the_prior():
     posterior, *_ = CHAIN.fit(jax.random.key(0), dataset((0, 0)))
     drawn = np.asarray(posterior.draw(points(200)))
     assert np.all(drawn.std(axis=(0, 1)) > 0.5)
-
-
-def test_with_moderate_lengths_ends_of_the_cube_know_less_of_each_other():
-    ends, found = jnp.asarray([[0.0, 0.0], [1.0, 1.0]], jnp.float32), {}
-    for lengths in ("long", "moderate"):
-        chain = replace(CHAIN, num_functions=512, num_hyper=64, num_proposals=64, lengths=lengths)
-        drawn = np.asarray(chain.fit(jax.random.key(0), dataset((0,)))[0].draw(ends))[..., 0]
-        found[lengths] = np.corrcoef(drawn.T)[0, 1]
-    assert found["moderate"] < found["long"] - 0.2
-
-
-def test_what_is_added_to_lower_levels_has_long_lengths_in_any_case():
-    moderate = replace(CHAIN, lengths="moderate")
-    found = {coupling: moderate._lengths(level.Structure(0.0, coupling != "alone")) for coupling in moderate.couplings}
-    assert found == {"alone": "moderate", "linear": "long", "bent": "long"}
 
 
 def test_a_chain_of_one_level_is_a_plain_gaussian_process():
@@ -269,8 +254,6 @@ def test_mistakes_are_named():
         AutoRegressiveGP(couplings=("quadratic",))
     with pytest.raises(ValueError, match="links must be one of all, previous, none; got 'some'"):
         AutoRegressiveGP(links="some")
-    with pytest.raises(ValueError, match="lengths must be one of long, moderate; got 'short'"):
-        AutoRegressiveGP(lengths="short")
     for surrogate in (AutoRegressiveGP, CoregionalGP, IndependentGPs):
         with pytest.raises(ValueError, match="num_hyper must divide num_functions, got 3 and 32"):
             surrogate(num_functions=32, num_hyper=3)

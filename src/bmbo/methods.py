@@ -38,7 +38,7 @@ def bmbo_gp(*, num_startup: int = 5, device: Device = "auto") -> Bayes:
     It learns more from few observations than networks do, and compiles less. Beyond a few hundred observations, where
     processes become slow, networks take over.
     """
-    surrogate = BySize(AutoRegressiveGP(lengths="moderate"), Darn.preset("default"))
+    surrogate = BySize(AutoRegressiveGP(), Darn.preset("default"))
     return Bayes(surrogate, Alternating(), num_startup=num_startup, device=device)
 
 

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from bmbo.data import Dataset
 from bmbo.surrogates.gp import level as model
 from bmbo.surrogates.gp.chain import ChainPosterior, Links, seen
-from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, Lengths, check_kernels
+from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, check_kernels
 from bmbo.surrogates.gp.pathwise import LevelDraws, condition, drawn_rows
 from bmbo.surrogates.gp.search import Draws, Rival, search
 
@@ -57,8 +57,6 @@ class AutoRegressiveGP:
         kernels: of the processes over the cube, weighed by evidence.
         couplings: how lower outputs may enter, weighed likewise.
         links: which lower levels a level sees.
-        lengths: the prior of the length-scales of a level that stands alone, see `kernels.length_prior`. What a level
-            adds to those it is linked to has long ones in any case: corrections are smoother than functions.
         num_functions: draws in the posterior.
         num_hyper: draws of the hyperparameters among them; must divide `num_functions`. 1 keeps the best maximum.
         num_features: random Fourier features of a prior draw.
@@ -70,7 +68,6 @@ class AutoRegressiveGP:
     kernels: tuple[Kernel, ...] = ("rbf", "matern52")
     couplings: tuple[Coupling, ...] = ("alone", "linear", "bent")
     links: Links = "all"
-    lengths: Lengths = "long"
     num_functions: int = 256
     num_hyper: int = 16
     num_features: int = 512
@@ -84,8 +81,6 @@ class AutoRegressiveGP:
             raise ValueError(f"couplings must be some of {', '.join(get_args(Coupling))}; got {self.couplings!r}")
         if self.links not in get_args(Links):
             raise ValueError(f"links must be one of {', '.join(get_args(Links))}; got {self.links!r}")
-        if self.lengths not in get_args(Lengths):
-            raise ValueError(f"lengths must be one of {', '.join(get_args(Lengths))}; got {self.lengths!r}")
         if self.num_functions % self.num_hyper:
             raise ValueError(f"num_hyper must divide num_functions, got {self.num_hyper} and {self.num_functions}")
 
@@ -132,10 +127,10 @@ class AutoRegressiveGP:
         some = lower[:: max(1, self.num_functions // self.num_lower)]
         models = [
             Rival(
-                model.Evidence(unit, some, value, structure, self._lengths(structure)),
+                model.Evidence(unit, some, value, structure),
                 model.free(structure, dim, num_lower),
                 model.starts(dim, num_lower) if warm is None else [warm[place]],
-                model.prior(dim, num_lower, self._lengths(structure))[1],
+                model.prior(dim, num_lower)[1],
                 -LINK_ODDS if structure.linked else 0.0,
             )
             for place, structure in enumerate(structures)
@@ -145,10 +140,6 @@ class AutoRegressiveGP:
         hypers = [model.Hyper.of(flat, dim, structures[owner]) for flat, owner in drawn]
         draws = condition(rng, unit, lower, value, hypers, num_features=self.num_features, num_rows=num_rows)
         return draws, found
-
-    def _lengths(self, structure: model.Structure) -> Lengths:
-        """The prior of the length-scales under one of the rivals."""
-        return "long" if structure.linked else self.lengths
 
     def _rivals(self, level: int) -> tuple[tuple[Kernel, Coupling], ...]:
         """Kernels and couplings that a level weighs; where it sees nothing below there is nothing to couple."""

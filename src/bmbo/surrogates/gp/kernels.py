@@ -12,7 +12,6 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 Kernel = Literal["rbf", "matern52"]
-Lengths = Literal["long", "moderate"]
 Floats = NDArray[np.float64]
 
 ROUGHNESS: dict[Kernel, float] = {"rbf": 0.0, "matern52": 1.0}
@@ -64,13 +63,6 @@ def frequencies(rng: np.random.Generator, num: int, dim: int, roughness: float) 
     return normal * spread if roughness > 0.5 else normal
 
 
-def length_prior(dim: int, lengths: Lengths = "long") -> tuple[float, float]:
-    """Mean and deviation of log length-scales; the mean grows with the cube's diagonal.
-
-    "long" is Hvarfner et al.'s prior (2024), which takes a function for nearly flat until it is seen to bend: with few
-    observations and a large amplitude, most is then promised where nothing is known, in the corners. "moderate" has
-    half the diagonal as its median.
-    """
-    if lengths == "long":
-        return float(np.sqrt(2.0) + 0.5 * np.log(dim)), float(np.sqrt(3.0))
-    return float(np.log(0.5) + 0.5 * np.log(dim)), 1.0
+def length_prior(dim: int) -> tuple[float, float]:
+    """Mean and deviation of log length-scales: Hvarfner et al. 2024, whose mean grows with the cube's diagonal."""
+    return float(np.sqrt(2.0) + 0.5 * np.log(dim)), float(np.sqrt(3.0))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 
-from bmbo.surrogates.gp.kernels import Floats, Lengths, correlation_and_slope, length_prior
+from bmbo.surrogates.gp.kernels import Floats, correlation_and_slope, length_prior
 
 NUM_BENDS = 32
 """Random features of the lower outputs: enough for a smooth function of two or three standardised numbers."""
@@ -67,11 +67,10 @@ class Hyper:
         return cls(numbers[:dim], amplitude, SMALLEST_NOISE + noise, bend, numbers[dim + 3 :], structure)
 
 
-def prior(dim: int, num_lower: int, lengths: Lengths = "long") -> tuple[Floats, Floats]:
+def prior(dim: int, num_lower: int) -> tuple[Floats, Floats]:
     """Mean and deviation of each searched number, all Gaussian."""
-    length, spread = length_prior(dim, lengths)
-    bend_length, _ = length_prior(dim)
-    mean = [length] * dim + [0.0, np.log(1e-4), np.log(0.1), bend_length] + [np.log(2.0)] * num_lower
+    length, spread = length_prior(dim)
+    mean = [length] * dim + [0.0, np.log(1e-4), np.log(0.1), length] + [np.log(2.0)] * num_lower
     # Noise from 1e-8 to 1 lies within two and a half deviations; a smooth function over a short length-scale has an
     # amplitude of a thousand.
     deviation = [spread] * dim + [2.5, 4.0, 2.0, 1.0] + [1.0] * num_lower
@@ -138,14 +137,12 @@ class Evidence:
     takes a link for no surer than its lower level is.
     """
 
-    def __init__(
-        self, unit: Floats, lower: Floats, value: Floats, structure: Structure, lengths: Lengths = "long"
-    ) -> None:
-        """Observed points [n d], draws of the lower outputs there [g n k], values [n], and the lengths' prior."""
+    def __init__(self, unit: Floats, lower: Floats, value: Floats, structure: Structure) -> None:
+        """Observed points [n d], draws of the lower outputs there [g n k], and values [n]."""
         self._unit, self._lower, self._value, self._structure = unit, lower, value, structure
         self._dim = unit.shape[1]
         self._squares = [np.subtract.outer(column, column) ** 2 for column in unit.T]
-        self._prior = prior(self._dim, lower.shape[-1], lengths)
+        self._prior = prior(self._dim, lower.shape[-1])
         self._free = free(structure, self._dim, lower.shape[-1])
 
     def __call__(self, flat: Floats) -> float:
