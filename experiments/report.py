@@ -241,13 +241,13 @@ def _problem_section(problem: Problem, picture: str) -> str:
 
 def _asked(problem: Problem) -> list[str]:
     """How good the places were that methods asked for below the top."""
-    several = [method for method in problem.ordered() if sum(count > 0 for count in method.queries()) > 1]
-    if not several:
+    below = [method for method in problem.ordered() if any(method.queries()[:-1])]
+    if not below:
         return []
-    # The starts are the same for all that take them.
+    # A seed's starts are the same for all that take them.
     started = max(problem.methods.values(), key=lambda method: (_num_starts(method), method.name))
     rows = [["random starts", *[number(each) for each in started.median_values(of_starts=True)]]]
-    rows += [[method.name, *[number(each) for each in method.median_values()]] for method in several]
+    rows += [[method.name, *[number(each) for each in method.median_values()]] for method in below]
     levels = [f"level {level}" for level in range(len(rows[0]) - 1)]
     said = "Median values of the queries at each level, of all seeds together, of methods that asked below the top:"
     return ["", said, "", table(["method", *levels], rows)]

@@ -111,8 +111,7 @@ def test_the_residual_of_an_exact_solution_is_zero():
     np.testing.assert_allclose(burgers.residual(jnp.stack(parts)), 0.0, atol=1e-5)
 
 
-def test_a_training_on_a_cpu_is_the_same_twice():
-    # On a GPU it was not.
+def test_a_training_is_the_same_compiled_anew():
     first = train(BATCH, 100, some_points())
     jax.clear_caches()
     second = train(BATCH, 100, some_points())

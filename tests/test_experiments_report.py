@@ -152,11 +152,14 @@ def test_a_report_is_made_from_the_records_alone(tmp_path):
 def test_a_report_shows_how_good_the_places_below_the_top_were(tmp_path):
     low = tuple(Evaluation(1, 0, value, 9.0) for value in (8.0, 3.0, 2.0))
     failed = Evaluation(1, 0, None, None)
-    made = [replace(each, evaluations=(*each.evaluations, *low, failed)) for each in [record_of("peer")]]
-    write_report([*made, record_of("top_only")], {}, tmp_path / "page.md", tmp_path)
+    peer = record_of("peer")
+    made = [replace(peer, evaluations=(*peer.evaluations, *low, failed)), record_of("top_only")]
+    made.append(replace(record_of("low_only", takes_starts=False), evaluations=low))
+    write_report(made, {}, tmp_path / "page.md", tmp_path)
     text = (tmp_path / "page.md").read_text()
     asked = text[text.index("Median values") :].split("##")[0]
     assert "| random starts | 5 | 4 |\n| peer | 3 | 0.75 |" in asked
+    assert "| low_only | 3 | - |" in asked
     assert "top_only" not in asked
     write_report([record_of("top_only")], {}, tmp_path / "page.md", tmp_path)
     assert "Median values" not in (tmp_path / "page.md").read_text()

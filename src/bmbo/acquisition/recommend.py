@@ -176,7 +176,7 @@ class Candidates(NamedTuple):
 def _candidates(
     key: PRNGKeyArray, posterior: Posterior, criterion: Criterion, extra: Float[Array, "e d"], space: Space
 ) -> Candidates:
-    """The best by a criterion of random points and extra ones climbed from by gradient, then all others."""
+    """Where climbs from the best of random points and extra ones end, then all these points themselves."""
 
     def height(unit: Float[Array, "b d"]) -> Float[Array, " b"]:
         return criterion(posterior.draw(unit)[..., -1])
