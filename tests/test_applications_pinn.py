@@ -218,6 +218,21 @@ def test_the_command_prints_the_same_error_twice(capsys):
     assert f"relative error {pinn.solve(config(1, 3, 'tanh'), 0, 3)[0]!r} after 3 iterations" in shown[0]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["9", "3", "tanh"], "parameter 'depth'"),
+        (["8", "3", "relu6"], "parameter 'activation'"),
+        (["8", "three", "tanh"], "argument width: invalid int value"),
+        (["8", "3"], "the following arguments are required: activation"),
+    ],
+)
+def test_the_command_refuses_what_is_no_configuration(arguments, said, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        pinn.main(arguments)
+    assert said in capsys.readouterr().err
+
+
 @needs_data
 def test_many_networks_are_trained_and_told_one_by_one(monkeypatch):
     monkeypatch.setattr(pinn, "ITERATIONS", (10, 20, 30))

@@ -34,6 +34,7 @@ import jax
 import numpy as np
 
 import bmbo
+from experiments.applications import command_line
 from experiments.applications.application import Application, Config, Deadline, States
 from experiments.applications.convolution import (
     NUM_COLOURS,
@@ -145,14 +146,10 @@ APPLICATION = Application(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Times a configuration: the programs' compilation, then each level from the one below."""
     parser = argparse.ArgumentParser(prog="python -m experiments.applications.cnn")
-    for name, param in SPACE.params:
-        kind = str if isinstance(param, bmbo.Categorical) else int if isinstance(param, bmbo.Int) else float
-        parser.add_argument(name, type=kind)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--levels", type=int, default=len(EPOCHS), help="how many, from the lowest")
-    config = vars(parser.parse_args(arguments))
-    seed, levels = config.pop("seed"), config.pop("levels")
-    SPACE.encode(config)
+    config, options = command_line.parse(parser, SPACE, arguments)
+    seed = options.seed
     architecture, images = architecture_of(config), jax.block_until_ready(load())
 
     def epochs(state: State, last: int) -> State:
@@ -165,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     compiled, state = time.perf_counter(), begin(architecture, seed)
     print(f"{jax.devices()[0].device_kind}, a state of {num_bytes(architecture) / 1e6:.1f} MB")
     print(f"compilation, with one epoch and evaluation: {compiled - began:.1f} s")
-    for last in EPOCHS[:levels]:
+    for last in EPOCHS[: options.levels]:
         began, before = time.perf_counter(), num_epochs(state, images)
         state = epochs(state, last)
         ended = time.perf_counter()

@@ -38,7 +38,7 @@ import scipy.io
 from scipy.stats import qmc
 
 import bmbo
-from experiments.applications import burgers
+from experiments.applications import burgers, command_line
 from experiments.applications.application import Application, Config, Deadline, OutOfTimeError, Pauses, States
 from experiments.applications.burgers import Lanes, Points, Shape
 from experiments.problems.data import find
@@ -315,15 +315,11 @@ APPLICATION = Application(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Trains one network; twice the same command must print the same error."""
     parser = argparse.ArgumentParser(prog="python -m experiments.applications.pinn")
-    for name, param in SPACE.params:
-        parser.add_argument(name, type=str if isinstance(param, bmbo.Categorical) else int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--iterations", type=int, default=ITERATIONS[-1], help="at most; default: those of the top")
     parser.add_argument("--double", action="store_true", help="in double precision")
-    config = vars(parser.parse_args(arguments))
-    seed, iterations, double = (config.pop(name) for name in ("seed", "iterations", "double"))
-    SPACE.encode(config)
-    error, taken, seconds = solve(config, seed, iterations, double=double)
+    config, options = command_line.parse(parser, SPACE, arguments)
+    error, taken, seconds = solve(config, options.seed, options.iterations, double=options.double)
     print(f"{jax.devices()[0].device_kind}: relative error {error!r} after {taken} iterations, ", end="")
     print(f"{seconds:.1f} s with compiling", flush=True)
 
