@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bmbo.data import SMALLEST_BLOCK, Dataset, block_size
+from bmbo.data import SMALLEST_BLOCK, Dataset, block_size, scales_of
 from bmbo.problem import Fidelity, Ladder, Problem
+from bmbo.scale import Scale
 from bmbo.space import Float, Space
 from bmbo.trial import History, Outcome, Query
 
@@ -26,11 +27,13 @@ def history_of(results, maximise=True):
     return history
 
 
-def observed(data, level):
-    """First coordinates and values of one level, in the objective's own unit but larger is better."""
+def observed(history, level, told=None, **options):
+    """First coordinates and values of one level in a dataset, in the objective's own unit but larger is better."""
+    told = history.told if told is None else told
+    data, scales = Dataset.of_trials(history, told, **options), scales_of(history, told, **options)
     rows = data.rows(level)
     mask = np.asarray(data.mask[rows])
-    values = np.asarray(data.value[rows]) * float(data.std[level]) + float(data.mean[level])
+    values = scales[level].restore(np.asarray(data.value[rows], np.float64))
     return np.asarray(data.unit[rows])[mask, 0] * 64, values[mask]
 
 
@@ -47,7 +50,8 @@ def test_a_run_of_a_thousand_observations_meets_few_shapes():
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(-100, 100)), max_size=60))
 def test_the_rows_of_a_level_and_of_all_higher_ones_are_where_they_are_said_to_be(results):
-    data = Dataset.of(history_of(results))
+    history = history_of(results)
+    data = Dataset.of(history)
     counts = [sum(level == wanted for level, _ in results) for wanted in range(3)]
     assert data.sizes == tuple(block_size(count) for count in counts)
     assert data.unit.shape == (sum(data.sizes), 2)
@@ -59,7 +63,7 @@ def test_the_rows_of_a_level_and_of_all_higher_ones_are_where_they_are_said_to_b
         np.testing.assert_array_equal(data.mask[rows], np.arange(data.sizes[level]) < counts[level])
         assert not np.asarray(data.value)[rows][counts[level] :].any()
         assert not np.asarray(data.unit)[rows][counts[level] :].any()
-        numbers, values = observed(data, level)
+        numbers, values = observed(history, level)
         np.testing.assert_allclose(numbers, [n for n, (at, _) in enumerate(results) if at == level])
         np.testing.assert_allclose(values, [value for at, value in results if at == level], atol=1e-3)
 
@@ -67,12 +71,13 @@ def test_the_rows_of_a_level_and_of_all_higher_ones_are_where_they_are_said_to_b
 def test_each_level_is_standardised_by_itself():
     generator = np.random.default_rng(0)
     results = [(level, value) for level in range(3) for value in 10.0**level * (generator.normal(size=20) + 3)]
-    data = Dataset.of(history_of(results))
-    for level in range(3):
+    history = history_of(results)
+    data = Dataset.of(history)
+    for level, scale in enumerate(scales_of(history)):
         values = np.asarray(data.value[data.rows(level)])[np.asarray(data.mask[data.rows(level)])]
         assert values.mean() == pytest.approx(0, abs=1e-6)
         assert values.std() == pytest.approx(1, abs=1e-6)
-        assert float(data.mean[level]) == pytest.approx(np.mean([v for at, v in results if at == level]), rel=1e-6)
+        assert scale.shift == pytest.approx(np.mean([v for at, v in results if at == level]), rel=1e-6)
 
 
 def test_minimising_is_maximising_the_negative():
@@ -87,10 +92,11 @@ def test_minimising_is_maximising_the_negative():
 @pytest.mark.parametrize("value", [0.0, 7.0, -1e-9, 1e9])
 @pytest.mark.parametrize("count", [1, 5])
 def test_one_value_or_constant_values_become_zero_and_keep_their_unit(value, count):
-    data = Dataset.of(history_of([(2, value)] * count))
+    history = history_of([(2, value)] * count)
+    data, scale = Dataset.of(history), scales_of(history)[2]
     assert not np.asarray(data.value).any()
-    assert float(data.std[2]) == 1.0
-    assert float(data.mean[2]) == pytest.approx(value)
+    assert scale.shift == pytest.approx(value)
+    assert scale == Scale(scale.shift)
     assert int(data.mask.sum()) == count
 
 
@@ -105,11 +111,12 @@ def test_a_small_spread_about_a_large_mean_is_kept():
 
 
 def test_a_level_without_data_is_a_block_of_padding():
-    data = Dataset.of(history_of([(1, 2.0), (1, 3.0)]))
+    history = history_of([(1, 2.0), (1, 3.0)])
+    data = Dataset.of(history)
     assert data.num_levels == 3
     for level in (0, 2):
         assert not np.asarray(data.mask[data.rows(level)]).any()
-        assert (float(data.mean[level]), float(data.std[level])) == (0.0, 1.0)
+        assert scales_of(history)[level] == Scale()
 
 
 def test_a_history_without_outcomes_is_all_padding():
@@ -120,8 +127,8 @@ def test_a_history_without_outcomes_is_all_padding():
 
 @pytest.mark.parametrize(("maximise", "worst"), [(True, 1.0), (False, -4.0)])
 def test_a_failure_counts_as_the_worst_of_its_level(maximise, worst):
-    data = Dataset.of(history_of([(0, -50.0), (2, None), (2, 1.0), (2, 4.0), (0, 50.0)], maximise))
-    numbers, values = observed(data, 2)
+    history = history_of([(0, -50.0), (2, None), (2, 1.0), (2, 4.0), (0, 50.0)], maximise)
+    numbers, values = observed(history, 2)
     np.testing.assert_allclose(numbers, [2, 3, 1])
     sign = 1.0 if maximise else -1.0
     np.testing.assert_allclose(values, [sign * 1.0, sign * 4.0, worst], rtol=1e-6)
@@ -138,7 +145,7 @@ def test_rows_are_in_the_order_of_numbers_whatever_arrived_first():
         history = history.asked(Query((number / 64, 0.5), 0))
     for number in (2, 0, 1):
         history = history.with_outcome(number, Outcome(float(number), 1.0))
-    numbers, values = observed(Dataset.of(history), 0)
+    numbers, values = observed(history, 0)
     np.testing.assert_allclose(numbers, [0, 1, 2])
     np.testing.assert_allclose(values, [0, 1, 2], atol=1e-6)
 
@@ -147,7 +154,7 @@ def test_the_observations_of_some_trials_leave_the_others_out():
     history = history_of([(0, 1.0), (0, 2.0), (2, 3.0)])
     data = Dataset.of_trials(history, history.told[:1])
     assert int(data.mask.sum()) == 1
-    np.testing.assert_allclose(observed(data, 0), [[0], [1.0]])
+    np.testing.assert_allclose(observed(history, 0, history.told[:1]), [[0], [1.0]])
 
 
 def test_a_dataset_passes_through_jit_with_its_sizes_static():
@@ -160,3 +167,14 @@ def test_the_arrays_are_float32_also_when_float64_is_enabled():
     with jax.enable_x64(True):
         data = Dataset.of(history_of([(0, 1.0), (2, 2.0)]))
         assert {leaf.dtype for leaf in jax.tree.leaves(data)} == {jnp.dtype("float32"), jnp.dtype("bool")}
+
+
+@pytest.mark.parametrize("maximise", [True, False])
+def test_bad_values_are_squeezed_where_asked_for(maximise):
+    sign = 1.0 if maximise else -1.0
+    history = history_of([(2, sign * value) for value in (0.0, 0.1, 0.2, 0.3, 0.4, -300.0)], maximise)
+    plain, squeezed = Dataset.of(history), Dataset.of(history, squeeze=True)
+    spread = [float(jnp.ptp(each.value[each.rows(2)][:5])) for each in (plain, squeezed)]
+    assert spread[0] < 0.01
+    assert spread[1] > 10 * spread[0]
+    np.testing.assert_allclose(observed(history, 2, squeeze=True), observed(history, 2), rtol=1e-4, atol=1e-4)

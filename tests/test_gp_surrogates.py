@@ -9,6 +9,7 @@ import pytest
 
 from bmbo.data import Dataset
 from bmbo.protocols import Posterior, Surrogate
+from bmbo.scale import Scale
 from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs, latent
 from bmbo.testing import check_surrogate
 
@@ -36,7 +37,9 @@ def points(num, dim=2, seed=1):
 def error(posterior, data, top):
     """Of the mean at the top level, in units of its data."""
     unit = points(400)
-    truth = (top(np.asarray(unit, np.float64)) - float(data.mean[-1])) / float(data.std[-1])
+    rows = data.rows(data.num_levels - 1)
+    scale = Scale.linear(top(np.asarray(data.unit[rows], np.float64)[np.asarray(data.mask[rows])]))
+    truth = scale.standardise(top(np.asarray(unit, np.float64)))
     return float(np.sqrt(np.mean((np.asarray(posterior.draw(unit))[..., -1].mean(axis=0) - truth) ** 2)))
 
 

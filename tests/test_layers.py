@@ -18,7 +18,7 @@ LAYERS = [
     ["parameters"],
     ["space"],
     ["problem", "spaces"],
-    ["trial"],
+    ["trial", "scale"],
     ["data"],
     ["protocols"],
     ["nets"],

@@ -10,16 +10,18 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from scipy.stats import qmc
 
 import bmbo
 from bmbo import runtime
 from bmbo.data import Dataset
-from bmbo.policies import Random
+from bmbo.policies import Bayes, Random
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.space import Categorical, Int, Space
 from bmbo.surrogates import darn
+from bmbo.surrogates.gp import AutoRegressiveGP
 from bmbo.testing import check_policy, check_surrogate
-from bmbo.trial import Outcome
+from bmbo.trial import History, Outcome, Query
 from small_policies import (
     IN_ANOTHER_PROCESS,
     INFORMED,
@@ -37,6 +39,7 @@ from small_policies import (
     started,
     told,
     valid,
+    value_of,
 )
 
 
@@ -230,3 +233,22 @@ def test_fifty_dimensions_are_no_obstacle():
     queries, _ = policy.suggest(KEY, history, 2)
     assert valid(queries, problem)
     assert len(queries[0].unit) == 50
+
+
+def with_an_explosion():
+    """Points all over the space at both levels, the last one at the top with a loss out of all proportion."""
+    history = History(PROBLEM)
+    for number, unit in enumerate(qmc.Sobol(2, seed=0).random(32)):
+        history = history.asked(Query(tuple(SPACE.snap(unit).tolist()), number % 2))
+        history = told(history, number, 1e9 if number == 31 else None)
+    return history
+
+
+@pytest.mark.parametrize("squeeze", [True, False])
+def test_a_loss_that_exploded_does_not_hide_the_others(squeeze):
+    surrogate = AutoRegressiveGP(num_functions=32, num_hyper=4, num_features=256, num_proposals=8)
+    history = with_an_explosion()
+    found, _ = Bayes(surrogate, SELECT, squeeze=squeeze).recommendation(KEY, history)
+    regret = value_of(Query(found.unit, 1)) - value_of(Query((0.3, 0.5 / 9), 1))
+    is_known = abs(found.mean - value_of(Query(found.unit, 1))) < 0.1
+    assert (regret < 0.02 and is_known) == squeeze, (regret, found)

@@ -13,8 +13,8 @@ from scipy.stats import norm
 
 import bmbo
 from bmbo.acquisition.recommend import log_expected_improvement, most_improving, recommend
-from bmbo.data import Dataset
 from bmbo.problem import Fidelity, Ladder, Problem
+from bmbo.scale import Scale
 from bmbo.space import Categorical, Int, Space
 
 KEY = jax.random.key(0)
@@ -70,22 +70,21 @@ class Parabola:
         return jnp.full(2, 0.01, self.best.dtype)
 
 
-def data(top=(0.0, 2.0), dim=2):
-    units = [np.full((len(top), dim), 0.5)] * 2
-    return Dataset.of_arrays(units, [np.asarray(top), np.asarray(top)])
+def scale(top=(0.0, 2.0)):
+    return Scale.linear(np.asarray(top))
 
 
 OFFSETS = jnp.asarray([-0.1, 0.1, -0.1, 0.1], jnp.float32)
 
 
 def test_the_safest_point_of_a_known_quadratic_is_its_maximum():
-    found = recommend(KEY, Parabola(jnp.asarray([0.3, 0.8]), OFFSETS), PLANE, data(), [])
+    found = recommend(KEY, Parabola(jnp.asarray([0.3, 0.8]), OFFSETS), PLANE, scale(), [])
     assert found.unit == pytest.approx((0.3, 0.8), abs=2e-3)
 
 
 def test_a_prediction_is_in_the_units_and_the_direction_of_the_objective():
     # The top's values have mean 5 and standard deviation 2: a standardised 0 with deviation 0.1.
-    posterior, observed = Parabola(jnp.asarray([0.3, 0.8]), OFFSETS), data(top=(3.0, 7.0))
+    posterior, observed = Parabola(jnp.asarray([0.3, 0.8]), OFFSETS), scale(top=(3.0, 7.0))
     up = recommend(KEY, posterior, PLANE, observed, [])
     assert (up.mean, up.std) == pytest.approx((5.0, 0.2), abs=1e-3)
     down = recommend(KEY, posterior, Problem(PLANE.space, LADDER), observed, [])
@@ -94,20 +93,20 @@ def test_a_prediction_is_in_the_units_and_the_direction_of_the_objective():
 
 
 def test_a_maximum_on_the_edge_is_reached():
-    found = recommend(KEY, Parabola(jnp.asarray([1.4, -0.2]), OFFSETS), PLANE, data(), [])
+    found = recommend(KEY, Parabola(jnp.asarray([1.4, -0.2]), OFFSETS), PLANE, scale(), [])
     assert found.unit == pytest.approx((1.0, 0.0), abs=1e-5)
 
 
 def test_a_certain_point_beats_an_uncertain_one_of_a_higher_mean():
     height = jnp.asarray([[2.0, 0.81], [0.0, 0.79], [2.0, 0.79], [0.0, 0.81]], jnp.float32)
     posterior = Bumps(height, jnp.asarray([[0.2, 0.2], [0.8, 0.8]]), 0.1)
-    found = recommend(KEY, posterior, PLANE, data(), [])
+    found = recommend(KEY, posterior, PLANE, scale(), [])
     assert found.unit == pytest.approx((0.8, 0.8), abs=5e-3)
 
 
 def test_a_narrow_peak_is_found_from_a_known_point_on_it():
     posterior = Bumps(jnp.ones((4, 1)), jnp.asarray([[0.123, 0.456]]), 0.002)
-    found = recommend(KEY, posterior, PLANE, data(), [(0.5, 0.5), (0.124, 0.457)])
+    found = recommend(KEY, posterior, PLANE, scale(), [(0.5, 0.5), (0.124, 0.457)])
     assert found.unit == pytest.approx((0.123, 0.456), abs=1e-3)
 
 
@@ -169,7 +168,7 @@ def test_points_of_discrete_spaces_are_points_that_can_be_run():
     posterior = Parabola(jnp.asarray([0.37, 0.1, 0.9, 0.2]), OFFSETS)
     known = [space.encode({"n": 5, "c": "a"})]
     for unit in (
-        recommend(KEY, posterior, problem, data(dim=4), known).unit,
+        recommend(KEY, posterior, problem, scale(), known).unit,
         most_improving(KEY, posterior, problem, -1.0, known=known),
     ):
         assert space.encode(space.decode(unit)) == unit

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from numpy.typing import NDArray
 
+from bmbo.scale import Scale
 from bmbo.trial import History, Trial
 
 SMALLEST_BLOCK = 32
@@ -22,7 +23,7 @@ def block_size(count: int) -> int:
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["unit", "value", "mask", "mean", "std"],
+    data_fields=["unit", "value", "mask"],
     meta_fields=["sizes"],
 )
 @dataclass(frozen=True)
@@ -33,15 +34,12 @@ class Dataset:
         unit: points in the unit cube; zeros where padded.
         value: standardised per level, sign turned so that larger is better; zeros where padded.
         mask: which rows are real.
-        mean, std: what the standardised values of each level were shifted by and divided by, lowest level first.
         sizes: rows of each level's block, lowest level first.
     """
 
     unit: Float[Array, "n d"]
     value: Float[Array, " n"]
     mask: Bool[Array, " n"]
-    mean: Float[Array, " m"]
-    std: Float[Array, " m"]
     sizes: tuple[int, ...]
 
     @property
@@ -59,48 +57,35 @@ class Dataset:
         return slice(0, sum(self.sizes[level:]))
 
     @classmethod
-    def of(cls, history: History) -> "Dataset":
+    def of(cls, history: History, *, squeeze: bool = False) -> "Dataset":
         """The observations of a history, in the order of their numbers; a failed run counts as its level's worst.
 
         Leaving failures out would let a policy ask for the same hopeless point for ever.
         """
-        return cls.of_trials(history, history.told)
+        return cls.of_trials(history, history.told, squeeze=squeeze)
 
     @classmethod
-    def of_trials(cls, history: History, told: Sequence[Trial]) -> "Dataset":
+    def of_trials(cls, history: History, told: Sequence[Trial], *, squeeze: bool = False) -> "Dataset":
         """The observations of some trials of a history."""
-        sign = history.problem.sign
-        num_levels = history.problem.ladder.num_levels
-        units: list[list[tuple[float, ...]]] = [[] for _ in range(num_levels)]
-        values: list[list[float]] = [[] for _ in range(num_levels)]
-        for trial in told:
-            if trial.value is not None:
-                units[trial.query.level].append(trial.query.unit)
-                values[trial.query.level].append(sign * trial.value)
-        worst = [min(seen, default=None) for seen in values]
-        for trial in told:
-            level_worst = worst[trial.query.level]
-            if trial.value is None and level_worst is not None:
-                units[trial.query.level].append(trial.query.unit)
-                values[trial.query.level].append(level_worst)
-        dim = history.problem.space.dim
-        return cls.of_arrays(
-            [np.asarray(points, dtype=np.float64).reshape(-1, dim) for points in units],
-            [np.asarray(seen, dtype=np.float64) for seen in values],
-        )
+        return cls.of_arrays(*_observations(history, told), squeeze=squeeze)
 
     @classmethod
-    def of_arrays(cls, units: Sequence[NDArray[np.floating]], values: Sequence[NDArray[np.floating]]) -> "Dataset":
-        """The observations of each level, lowest first, from arrays whose larger values are better."""
+    def of_arrays(
+        cls, units: Sequence[NDArray[np.floating]], values: Sequence[NDArray[np.floating]], *, squeeze: bool = False
+    ) -> "Dataset":
+        """The observations of each level, lowest first, from arrays whose larger values are better.
+
+        `squeeze` makes less of values that are bad out of all proportion, see `Scale.squeezing`.
+        """
         sizes = tuple(block_size(len(seen)) for seen in values)
-        scales = [_scale(np.asarray(seen, dtype=np.float64)) for seen in values]
+        scales = _scales(values, squeeze=squeeze)
         dim = units[0].shape[1]
         blocks_unit: list[NDArray[np.float32]] = []
         blocks_value: list[NDArray[np.float32]] = []
         blocks_mask: list[NDArray[np.bool_]] = []
-        for points, seen, (mean, std), size in reversed(list(zip(units, values, scales, sizes, strict=True))):
+        for points, seen, level_scale, size in reversed(list(zip(units, values, scales, sizes, strict=True))):
             missing = size - len(seen)
-            standardised = (np.asarray(seen, dtype=np.float64) - mean) / std
+            standardised = level_scale.standardise(np.asarray(seen, dtype=np.float64))
             blocks_unit.append(np.concatenate([points, np.zeros((missing, dim))]).astype(np.float32))
             blocks_value.append(np.concatenate([standardised, np.zeros(missing)]).astype(np.float32))
             blocks_mask.append(np.arange(size) < len(seen))
@@ -108,16 +93,40 @@ class Dataset:
             unit=jax.numpy.asarray(np.concatenate(blocks_unit)),
             value=jax.numpy.asarray(np.concatenate(blocks_value)),
             mask=jax.numpy.asarray(np.concatenate(blocks_mask)),
-            mean=jax.numpy.asarray([mean for mean, _ in scales], dtype=np.float32),
-            std=jax.numpy.asarray([std for _, std in scales], dtype=np.float32),
             sizes=sizes,
         )
 
 
-def _scale(seen: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean and standard deviation; a level with no data, one value or constant values keeps its scale."""
-    if len(seen) == 0:
-        return 0.0, 1.0
-    mean, std = float(np.mean(seen)), float(np.std(seen))
-    # A spread at the rounding of the values themselves is no spread.
-    return mean, std if std > 1e-12 * max(1.0, abs(mean)) else 1.0
+def scales_of(history: History, told: Sequence[Trial] | None = None, *, squeeze: bool = False) -> tuple[Scale, ...]:
+    """What standardises each level in a dataset of some trials, or of all; lowest level first."""
+    _, values = _observations(history, history.told if told is None else told)
+    return _scales(values, squeeze=squeeze)
+
+
+def _scales(values: Sequence[NDArray[np.floating]], *, squeeze: bool) -> tuple[Scale, ...]:
+    scale = Scale.squeezing if squeeze else Scale.linear
+    return tuple(scale(np.asarray(seen, dtype=np.float64)) for seen in values)
+
+
+def _observations(
+    history: History, told: Sequence[Trial]
+) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+    """Points and values of each level, lowest first, larger values better."""
+    sign, dim = history.problem.sign, history.problem.space.dim
+    num_levels = history.problem.ladder.num_levels
+    units: list[list[tuple[float, ...]]] = [[] for _ in range(num_levels)]
+    values: list[list[float]] = [[] for _ in range(num_levels)]
+    for trial in told:
+        if trial.value is not None:
+            units[trial.query.level].append(trial.query.unit)
+            values[trial.query.level].append(sign * trial.value)
+    worst = [min(seen, default=None) for seen in values]
+    for trial in told:
+        level_worst = worst[trial.query.level]
+        if trial.value is None and level_worst is not None:
+            units[trial.query.level].append(trial.query.unit)
+            values[trial.query.level].append(level_worst)
+    return (
+        [np.asarray(points, dtype=np.float64).reshape(-1, dim) for points in units],
+        [np.asarray(seen, dtype=np.float64) for seen in values],
+    )

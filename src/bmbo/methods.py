@@ -29,7 +29,7 @@ def bmbo_darn(preset: Preset = "default", *, num_startup: int | None = None, dev
     if preset == "paper":
         select = Alternating(observation_noise=False, subtract_chance=False)
         return Bayes(surrogate, select, num_startup=num_startup or 10, improve=0.0, anchor_growth=None, device=device)
-    return Bayes(surrogate, Alternating(), num_startup=num_startup or 5, device=device)
+    return Bayes(surrogate, Alternating(), num_startup=num_startup or 5, squeeze=True, device=device)
 
 
 def bmbo_gp(*, num_startup: int = 5, device: Device = "auto") -> Bayes:
@@ -39,7 +39,7 @@ def bmbo_gp(*, num_startup: int = 5, device: Device = "auto") -> Bayes:
     processes become slow, networks take over.
     """
     surrogate = BySize(AutoRegressiveGP(), Darn.preset("default"))
-    return Bayes(surrogate, Alternating(), num_startup=num_startup, device=device)
+    return Bayes(surrogate, Alternating(), num_startup=num_startup, squeeze=True, device=device)
 
 
 def bmbo_mixture(*, num_startup: int = 5, device: Device = "auto") -> Bayes:
@@ -48,7 +48,7 @@ def bmbo_mixture(*, num_startup: int = 5, device: Device = "auto") -> Bayes:
     Several times as slow to fit, for each fold of the held-out data is fitted as well.
     """
     surrogate = BySize(Mixture((AutoRegressiveGP(), CoregionalGP())), Darn.preset("default"))
-    return Bayes(surrogate, Alternating(), num_startup=num_startup, device=device)
+    return Bayes(surrogate, Alternating(), num_startup=num_startup, squeeze=True, device=device)
 
 
 def random_search() -> Random:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from jaxtyping import PRNGKeyArray
 
 from bmbo.acquisition.recommend import most_improving
-from bmbo.data import Dataset
+from bmbo.data import scales_of
 from bmbo.problem import Problem
 from bmbo.protocols import Posterior, Select
 from bmbo.trial import History, Query
@@ -28,10 +28,10 @@ class Improvement(Select):
 
     def given(self, history: History) -> "Improvement":
         """The same for what a history knows."""
-        top, best, data = history.problem.ladder.top, history.best, Dataset.of(history)
+        top, best = history.problem.ladder.top, history.best
         if best is None:
             return replace(self, best=0.0, known=())
-        value = (history.problem.sign * (best.value or 0.0) - float(data.mean[top])) / float(data.std[top])
+        value = scales_of(history)[top].standardised(history.problem.sign * (best.value or 0.0))
         known = tuple(trial.query.unit for trial in history.told if trial.query.level == top)
         return replace(self, best=value, known=known)
 

@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from bmbo.acquisition.box import minimise_box
 from bmbo.acquisition.information import centre
 from bmbo.acquisition.optimum import find_optimum
-from bmbo.data import Dataset
 from bmbo.problem import Problem
 from bmbo.protocols import Posterior
+from bmbo.scale import Scale
 from bmbo.space import Space
 
 NUM_CANDIDATES = 512
@@ -40,15 +40,16 @@ class Recommendation:
 
 
 def recommend(
-    key: PRNGKeyArray, posterior: Posterior, problem: Problem, data: Dataset, known: Sequence[tuple[float, ...]]
+    key: PRNGKeyArray, posterior: Posterior, problem: Problem, scale: Scale, known: Sequence[tuple[float, ...]]
 ) -> Recommendation:
     """The point with the best value that can be relied on: mean less one standard deviation.
 
-    `known` are points to begin from besides random ones; an observed point with a good value is hard to beat.
+    `scale` is what standardised the values of the top; `known` are points to begin from besides random ones: an
+    observed point with a good value is hard to beat.
     """
     unit, mean, std = _safest(key, posterior, _rows(known, problem.space.dim), space=problem.space)
-    shift, scale = float(data.mean[-1]), float(data.std[-1])
-    return Recommendation(_exact(unit, problem.space), problem.sign * (float(mean) * scale + shift), float(std) * scale)
+    low, middle, high = scale.restore(float(mean) + float(std) * np.asarray([-1.0, 0.0, 1.0]))
+    return Recommendation(_exact(unit, problem.space), problem.sign * float(middle), float(high - low) / 2)
 
 
 def most_improving(

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bmbo.acquisition.places import Place, Search, best_place, find_optima, in_flight, moments
 from bmbo.acquisition.scene import Pending
-from bmbo.data import Dataset
+from bmbo.data import scales_of
 from bmbo.problem import Problem
 from bmbo.protocols import Posterior, Select
 from bmbo.space import Space
@@ -189,15 +189,14 @@ def _split(history: History, num_startup: int) -> tuple[list[Trial], list[Trial]
 
 def _scaled(history: History, start: Sequence[Trial]) -> tuple[Scales, dict[int, float]]:
     """What maps standardised values to comparable ones, and the comparable values of all trials that have one."""
-    now, first = Dataset.of(history), Dataset.of_trials(history, [trial for trial in start if trial.outcome])
-    mean, std = (np.asarray(part, np.float64) for part in (first.mean, first.std))
-    scale = np.asarray(now.std, np.float64) / std
-    shift = (np.asarray(now.mean, np.float64) - mean) / std
+    first = scales_of(history, [trial for trial in start if trial.outcome])
+    both = list(zip(scales_of(history), first, strict=True))
+    scale = tuple(now.unit / then.unit for now, then in both)
+    shift = tuple((now.shift - then.shift) / then.unit for now, then in both)
     values: dict[int, float] = {}
     for trial in history.done:
-        level = trial.query.level
-        values[trial.number] = float((history.problem.sign * (trial.value or 0.0) - mean[level]) / std[level])
-    return Scales(tuple(map(float, scale)), tuple(map(float, shift))), values
+        values[trial.number] = first[trial.query.level].standardised(history.problem.sign * (trial.value or 0.0))
+    return Scales(scale, shift), values
 
 
 def _zeta(history: History, values: dict[int, float]) -> tuple[float, ...]:

@@ -10,10 +10,11 @@ from jaxtyping import PRNGKeyArray
 
 from bmbo import runtime
 from bmbo.acquisition.recommend import Recommendation, most_improving, recommend
-from bmbo.data import Dataset
+from bmbo.data import Dataset, scales_of
 from bmbo.inference import Info, complaints
 from bmbo.policies.random import random_queries
 from bmbo.protocols import Posterior, Select, Surrogate
+from bmbo.scale import Scale
 from bmbo.trial import History, Query
 
 logger = logging.getLogger("bmbo")
@@ -51,6 +52,8 @@ class Bayes:
         improve: the share of queries at the top that go where the expected improvement is largest: information then
             decides how many of a batch go to which level. Alone it learns where the optimum is without going there.
         anchor_growth: anchors are this factor apart; None fits anew each time.
+        squeeze: whether values that are bad out of all proportion are squeezed before the surrogate sees them, see
+            `Scale.squeezing`.
         device: where to compute.
     """
 
@@ -59,6 +62,7 @@ class Bayes:
     num_startup: int = 5
     improve: float = 1.0
     anchor_growth: float | None = 1.5
+    squeeze: bool = False
     device: runtime.Device = "auto"
 
     def __post_init__(self) -> None:
@@ -110,10 +114,9 @@ class Bayes:
         best = history.best
         if not places or best is None:
             return queries
-        problem, data = history.problem, Dataset.of(history)
-        top, queries = problem.ladder.top, list(queries)
-        value = problem.sign * (best.value or 0.0)
-        standardised = (value - float(data.mean[top])) / float(data.std[top])
+        problem, queries = history.problem, list(queries)
+        top = problem.ladder.top
+        standardised = self._top_scale(history).standardised(problem.sign * (best.value or 0.0))
         known = [trial.query.unit for trial in history.told if trial.query.level == top]
         taken = [trial.query.unit for trial in history.pending if trial.query.level == top]
         taken += [query.unit for place, query in enumerate(queries) if query.level == top and place not in places]
@@ -150,11 +153,11 @@ class Bayes:
             if known is not None and known.anchored == seen[:anchor]:
                 chains = known.chains
             else:
-                data = Dataset.of_trials(history, told[:anchor])
+                data = Dataset.of_trials(history, told[:anchor], squeeze=self.squeeze)
                 posterior, chains, info = self.surrogate.fit(jax.random.fold_in(key, anchor), data)
                 if anchor == len(told):
                     return _reported(Carry(seen, chains, seen, posterior, info))
-            data = Dataset.of_trials(history, told)
+            data = Dataset.of_trials(history, told, squeeze=self.squeeze)
             posterior, _, info = self.surrogate.fit(jax.random.fold_in(key, len(told)), data, chains)
         return _reported(Carry(seen[:anchor], chains, seen, posterior, info))
 
@@ -165,8 +168,11 @@ class Bayes:
         top = history.problem.ladder.top
         known = [trial.query.unit for trial in history.done if trial.query.level == top]
         with runtime.computing_on(self.device):
-            data = Dataset.of(history)
-            return recommend(key, carry.posterior, history.problem, data, known), carry
+            return recommend(key, carry.posterior, history.problem, self._top_scale(history), known), carry
+
+    def _top_scale(self, history: History) -> Scale:
+        """What standardised the values of the top level that the surrogate learnt."""
+        return scales_of(history, squeeze=self.squeeze)[history.problem.ladder.top]
 
     def _levels_to_start(self, history: History) -> list[int]:
         """Levels of the random queries still to come, the cheapest first."""
