@@ -318,7 +318,7 @@ def simulated(key):
     noise = jax.random.normal(key_noise, level.shape) / jnp.sqrt(tau[level])
     value = WIDE.outputs(levels, unit)[np.arange(len(level)), level] + noise
     sizes = (NUM_POINTS, NUM_POINTS)
-    data = Dataset(unit, value, jnp.ones(len(level), bool), jnp.zeros(2), jnp.ones(2), sizes)
+    data = Dataset(unit, value, jnp.ones(len(level), bool), sizes)
     return data, jnp.concatenate([WIDE.outputs(levels, AT)[:, -1], tau])
 
 

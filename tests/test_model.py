@@ -44,8 +44,6 @@ def dataset(counts=COUNTS, *, dim=2, sizes=None, dtype=np.float32, seed=0):
         unit=jnp.asarray(np.concatenate(rows_unit), dtype),
         value=jnp.asarray(np.concatenate(rows_value), dtype),
         mask=jnp.asarray(np.concatenate(rows_mask)),
-        mean=jnp.zeros(len(counts), dtype),
-        std=jnp.ones(len(counts), dtype),
         sizes=sizes,
     )
     return data, units, values
