@@ -1,7 +1,7 @@
 """From a history to arrays: padded, masked, standardised, larger is better. The only crossing from host to device."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -98,9 +98,15 @@ class Dataset:
 
 
 def scales_of(history: History, told: Sequence[Trial] | None = None, *, squeeze: bool = False) -> tuple[Scale, ...]:
-    """What standardises each level in a dataset of some trials, or of all; lowest level first."""
+    """What standardises each level in a dataset of some trials, or of all; lowest level first.
+
+    In single precision, as all that is computed from a dataset: the runs of docs/results repeat to the last digit.
+    """
     _, values = _observations(history, history.told if told is None else told)
-    return _scales(values, squeeze=squeeze)
+    return tuple(
+        replace(scale, shift=float(np.float32(scale.shift)), unit=float(np.float32(scale.unit)))
+        for scale in _scales(values, squeeze=squeeze)
+    )
 
 
 def _scales(values: Sequence[NDArray[np.floating]], *, squeeze: bool) -> tuple[Scale, ...]:

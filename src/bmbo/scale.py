@@ -83,6 +83,8 @@ def _is_spread(size: float, around: float) -> bool:
 
 def _through_power(values: NDArray[np.float64], power: float) -> NDArray[np.float64]:
     """Yeo and Johnson (2000), equation 2.1, for powers from 1 to 2."""
+    if power == 1.0:
+        return values
     good, bad = np.maximum(values, 0.0), np.maximum(-values, 0.0)
     above = np.expm1(power * np.log1p(good)) / power
     rest = LARGEST_POWER - power
@@ -92,6 +94,8 @@ def _through_power(values: NDArray[np.float64], power: float) -> NDArray[np.floa
 
 def _through_inverse(values: NDArray[np.float64], power: float) -> NDArray[np.float64]:
     """What `_through_power` takes to `values`."""
+    if power == 1.0:
+        return values
     above, below = np.maximum(values, 0.0), np.maximum(-values, 0.0)
     good = np.expm1(np.log1p(power * above) / power)
     rest = LARGEST_POWER - power
