@@ -110,6 +110,13 @@ def test_a_small_spread_about_a_large_mean_is_kept():
     np.testing.assert_allclose(data.value[data.rows(2)][:2], [-1, 1], rtol=1e-3)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e7, -1e9])
+def test_the_scales_of_a_history_are_those_of_its_dataset_wherever_the_values_lie(offset):
+    history = history_of([(2, offset), (2, offset + 1.0), (2, offset + 3.0)])
+    data, scale = Dataset.of(history), scales_of(history)[2]
+    assert scale.standardised(offset + 3.0) == pytest.approx(float(data.value[data.rows(2)][2]), abs=1e-3)
+
+
 def test_a_level_without_data_is_a_block_of_padding():
     history = history_of([(1, 2.0), (1, 3.0)])
     data = Dataset.of(history)

@@ -16,6 +16,10 @@ SMALLEST_BLOCK = 32
 """Rows of the smallest block: few enough to waste little, enough that most runs keep it at their costly levels."""
 
 
+ROUNDING = 1e-4
+"""Error of a standardised value that makes no difference to anything computed in single precision."""
+
+
 def block_size(count: int) -> int:
     """Rows kept for `count` observations of one level: powers of two, so that a run meets only a few shapes."""
     return max(SMALLEST_BLOCK, 1 << max(count - 1, 0).bit_length())
@@ -100,13 +104,16 @@ class Dataset:
 def scales_of(history: History, told: Sequence[Trial] | None = None, *, squeeze: bool = False) -> tuple[Scale, ...]:
     """What standardises each level in a dataset of some trials, or of all; lowest level first.
 
-    In single precision, as all that is computed from a dataset: the runs of docs/results repeat to the last digit.
+    In single precision where that loses nothing, so that the runs of docs/results repeat to the last digit.
     """
     _, values = _observations(history, history.told if told is None else told)
-    return tuple(
-        replace(scale, shift=float(np.float32(scale.shift)), unit=float(np.float32(scale.unit)))
-        for scale in _scales(values, squeeze=squeeze)
-    )
+    return tuple(_rounded(scale) for scale in _scales(values, squeeze=squeeze))
+
+
+def _rounded(scale: Scale) -> Scale:
+    """In single precision; as it is where the values lie too far from zero for their spread."""
+    single = replace(scale, shift=float(np.float32(scale.shift)), unit=float(np.float32(scale.unit)))
+    return single if abs(single.shift - scale.shift) <= ROUNDING * scale.unit else scale
 
 
 def _scales(values: Sequence[NDArray[np.floating]], *, squeeze: bool) -> tuple[Scale, ...]:
