@@ -17,7 +17,7 @@ SMALLEST_BLOCK = 32
 
 
 ROUNDING = 1e-4
-"""Error of a standardised value that makes no difference to anything computed in single precision."""
+"""Error of a standardised value, in standard deviations, that is small beside that of any surrogate."""
 
 
 def block_size(count: int) -> int:
