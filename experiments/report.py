@@ -74,6 +74,8 @@ def _relative(target: Path, start: Path) -> str:
 def _opening(problems: Sequence[Problem], command: str, charged: bool) -> str:
     seeds = {len(method.records) for problem in problems for method in problem.methods.values()}
     first = next(iter(problems[0].methods.values())).records[0].header["settings"]
+    runs = [record for problem in problems for method in problem.methods.values() for record in method.records]
+    hours = sum(record.seconds for record in runs) / 3600
     spread = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
     starts = (
         "methods that take no starts are charged their cost: their curves begin there"
@@ -91,6 +93,7 @@ def _opening(problems: Sequence[Problem], command: str, charged: bool) -> str:
             "the optimum or, for LCBench, of the best value known; where no optimum is known it is the value itself,",
             "turned so that less is better. A run that crashed or hung counts with what it had found. Tables give the",
             "median over seeds and in brackets the quartiles.",
+            f"The {len(runs)} runs took {hours:.1f} hours together, evaluations included.",
         ]
     )
 

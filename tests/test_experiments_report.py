@@ -126,7 +126,7 @@ def test_a_report_is_made_from_the_records_alone(tmp_path):
             ):
                 scaled = [factor * loss * (1 + 0.1 * seed) for loss in losses]
                 made.append(record_of(method, problem, seed, scaled))
-    made[0] = replace(made[0], status="timed out", reason="timed out after 5 s")
+    made[0] = replace(made[0], status="timed out", reason="timed out after 5 s", seconds=3600.0)
     made.append(replace(made[1], task=replace(made[1].task, repeat=True)))
     out = tmp_path / "results" / "page.md"
     write_report(made, {}, out, tmp_path / "figures", command="python -m experiments report")
@@ -134,6 +134,7 @@ def test_a_report_is_made_from_the_records_alone(tmp_path):
     # After a tenth of the cost there are only the starts, at the end each has its own place.
     tied, alone = "2.00 [2.00, 2.00]", "1.00 [1.00, 1.00]"
     assert f"| bmbo_x | {tied} | {tied} | {alone} | {alone} | {alone} |" in text
+    assert "The 18 runs took 1.0 hours together, evaluations included." in text
     assert "../figures/ranks.svg" in text
     # Our method has after its first query what random search has after two: 21 of 31; on the peer it takes both.
     assert "| bmbo_x | 0.677 | 0.677 |" in text
