@@ -125,6 +125,25 @@ def test_a_study_whose_maker_died_before_it_was_defined_is_defined_by_the_next(m
     assert Ledger.load(storage, "study").problem == PROBLEM
 
 
+@pytest.mark.parametrize("join", [ledger_in, lambda storage: Ledger.load(storage, "study")])
+@pytest.mark.parametrize("question", ["get_study_user_attrs", "get_n_trials"])
+def test_a_study_that_is_being_made_is_waited_for_and_not_called_foreign(monkeypatch, join, question):
+    storage = InMemoryStorage()
+    study = optuna.create_study(study_name="study", storage=storage)
+    ask = getattr(storage, question)
+
+    def made_after_the_answer(*args, **kwargs):
+        answer = ask(*args, **kwargs)
+        monkeypatch.setattr(storage, question, ask)
+        # Whoever made the study goes on between two questions of whoever joins it.
+        study.set_user_attr("bmbo:definition", DEFINITION.to_json())
+        Ledger.load(storage, "study").add(query_at(0.5))
+        return answer
+
+    monkeypatch.setattr(storage, question, made_after_the_answer)
+    assert len(join(storage).read().entries) == 1
+
+
 def test_a_later_format_is_refused_in_words():
     storage = InMemoryStorage()
     study = optuna.create_study(study_name="study", storage=storage)

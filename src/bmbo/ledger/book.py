@@ -79,7 +79,7 @@ class Ledger:
         """The study of that name."""
         opened = open_storage(storage)
         study_id = _study_id(opened, name)
-        stored = patiently(lambda: opened.get_study_user_attrs(study_id)).get(DEFINITION)
+        stored, _ = _awaited_definition(opened, study_id)
         if stored is None:
             raise ValueError(f"study {name!r} in {redacted(opened)} was not made by bmbo; bmbo.create_study makes one")
         return cls(opened, name, study_id, Definition.from_json(stored))
@@ -87,17 +87,13 @@ class Ledger:
     @classmethod
     def _joined(cls, opened: BaseStorage, name: str, definition: Definition) -> "Ledger":
         study_id = _study_id(opened, name)
-        deadline = time.monotonic() + BIRTH_SECONDS
-        while (stored := patiently(lambda: opened.get_study_user_attrs(study_id)).get(DEFINITION)) is None:
-            if patiently(lambda: opened.get_n_trials(study_id)):
-                raise ValueError(
-                    f"study {name!r} in {redacted(opened)} was not made by bmbo; choose another study_name"
-                )
-            if time.monotonic() > deadline:
-                # Whoever made it died before it could say what it is about.
-                patiently(lambda: opened.set_study_user_attr(study_id, DEFINITION, definition.to_json()))
-                continue
-            time.sleep(0.05)
+        stored, in_use = _awaited_definition(opened, study_id)
+        if stored is None and in_use:
+            raise ValueError(f"study {name!r} in {redacted(opened)} was not made by bmbo; choose another study_name")
+        if stored is None:
+            # Whoever made it died before it could say what it is about.
+            patiently(lambda: opened.set_study_user_attr(study_id, DEFINITION, definition.to_json()))
+            stored, _ = _awaited_definition(opened, study_id)
         known = Definition.from_json(stored)
         differs = difference(known.problem, definition.problem)
         if differs is not None:
@@ -276,3 +272,16 @@ def _study_id(storage: BaseStorage, name: str) -> int:
         return patiently(lambda: storage.get_study_id_from_name(name))
     except KeyError:
         raise ValueError(f"there is no study {name!r} in {redacted(storage)}") from None
+
+
+def _awaited_definition(storage: BaseStorage, study_id: int) -> tuple[Any, bool]:
+    """What a study says it is about, waited for while its maker may be about to, and whether it has trials without."""
+    deadline, in_use = time.monotonic() + BIRTH_SECONDS, False
+    while (stored := patiently(lambda: storage.get_study_user_attrs(study_id)).get(DEFINITION)) is None:
+        # A study of ours is defined before its first trial: with trials, and then still without, it is another's.
+        if in_use or time.monotonic() > deadline:
+            break
+        in_use = patiently(lambda: storage.get_n_trials(study_id)) > 0
+        if not in_use:
+            time.sleep(0.05)
+    return stored, in_use
