@@ -11,6 +11,7 @@ from experiments.curves import KINDS, quartiles
 from experiments.ranks import FEWEST_PROBLEMS, Ranks, average_ranks
 from experiments.record import FINISHED, Record
 from experiments.summary import (
+    DEFAULT,
     OURS,
     RANDOM,
     SHARES,
@@ -54,7 +55,8 @@ def write_report(
     )
     styles = {name: svg.Style.of(place, bold=name.startswith(OURS)) for place, name in enumerate(names)}
     link = _relative(figures, out.parent)
-    parts = [_opening(problems, command, charged), *_ranks_section(problems, figures, link), _speed(problems)]
+    parts = [_opening(problems, command, charged), *_ranks_section(problems, figures, link)]
+    parts += [_duels(problems, names), _speed(problems)]
     parts.append(_times(problems, figures, link))
     for problem in problems:
         (figures / f"{problem.name}.svg").write_text(_curves(problem, styles))
@@ -149,6 +151,36 @@ def _tests(ranks: Ranks) -> str:
         f"At the end: Friedman's test that all methods are alike has p = {ranks.p_value:.2g}; two average ranks differ "
         f"at 5 % if they are {ranks.distance:.2f} apart (Nemenyi)."
     )
+
+
+def _duels(problems: Sequence[Problem], names: Sequence[str]) -> str:
+    """Every method against random search and against our default, seed by seed."""
+    tables = [made for reference in (RANDOM, DEFAULT) if (made := _duels_with(reference, problems, names))]
+    if not tables:
+        return ""
+    text = [
+        "## Seed by seed",
+        "",
+        "On how many seeds a method has the better best observed at the end, the same, and the worse, of those that",
+        "both have. A seed's starts are the same for all that take them: unlike medians of unequal numbers of seeds",
+        "this does not depend on whose starts were the luckier.",
+    ]
+    return "\n\n".join(["\n".join(text), *tables])
+
+
+def _duels_with(reference: str, problems: Sequence[Problem], names: Sequence[str]) -> str:
+    """The one that wins most often first; nothing where none has a seed in common with the reference."""
+    met = [problem for problem in problems if reference in problem.methods]
+    rows: list[tuple[float, list[str]]] = []
+    for name in names:
+        found = [problem.duels(name, reference) if name in problem.methods else (0, 0, 0) for problem in met]
+        overall = tuple(sum(each) for each in zip(*found, strict=True))
+        if name != reference and any(overall):
+            better, _, worse = overall
+            cells = [" / ".join(map(str, each)) if any(each) else "" for each in [*found, overall]]
+            rows.append(((worse - better) / sum(overall), [name, *cells]))
+    head = [f"against {reference}", *[problem.name for problem in met], "all"]
+    return table(head, [row for _, row in sorted(rows)]) if rows else ""
 
 
 def _speed(problems: Sequence[Problem]) -> str:

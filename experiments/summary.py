@@ -16,6 +16,9 @@ SHARES = (0.1, 0.25, 0.5, 1.0)
 
 RANDOM = "random"
 
+DEFAULT = "bmbo_gp"
+"""What a study uses unless told otherwise."""
+
 OURS = "bmbo"
 """What the names of the package's own method begin with; all others are peers to it."""
 
@@ -93,6 +96,22 @@ class Problem:
         """The method that is not ours and not random search with the smallest median loss at the end."""
         peers = [each.name for each in self.ordered() if not each.name.startswith(OURS) and each.name != RANDOM]
         return peers[0] if peers else None
+
+    def duels(self, method: str, reference: str) -> tuple[int, int, int]:
+        """On how many seeds that both have a method ends better than a reference, as good, and worse.
+
+        A seed's starts are the same for all that take them: luck with these does not count here.
+        """
+        ends = [self._ends(name) for name in (method, reference)]
+        pairs = [(ends[0][seed], ends[1][seed]) for seed in ends[0].keys() & ends[1].keys()]
+        better, worse = sum(own < other for own, other in pairs), sum(own > other for own, other in pairs)
+        return better, len(pairs) - better - worse, worse
+
+    def _ends(self, method: str) -> dict[int, float]:
+        """The loss of the best observed at the end, by seed."""
+        runs = self.methods[method]
+        losses = runs.losses("observed", self.mark(1.0))
+        return {record.task.seed: loss for record, loss in zip(runs.records, losses, strict=True)}
 
     def cost_ratio(self, method: str, reference: str, kind: str = "observed") -> float:
         """The cost at which a method reaches what a reference ends with, over the reference's own; inf where never."""

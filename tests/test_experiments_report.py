@@ -166,6 +166,33 @@ def test_a_report_shows_how_good_the_places_below_the_top_were(tmp_path):
     assert "Median values" not in (tmp_path / "page.md").read_text()
 
 
+def test_a_report_compares_methods_on_the_seeds_that_both_have(tmp_path):
+    ends = {
+        ("random", "hill"): [0.5, 0.6, 0.7],
+        ("peer", "hill"): [0.4, 0.6, 0.8, 0.1],
+        ("random", "valley"): [0.5],
+        ("peer", "valley"): [0.3],
+        ("late", "valley"): [0.6],
+        ("bmbo_gp", "hill"): [0.4],
+        ("alone", "plain"): [0.1],
+    }
+    made = [
+        record_of(method, problem, seed, [9.0, end])
+        for (method, problem), losses in ends.items()
+        for seed, end in enumerate(losses)
+    ]
+    write_report(made, {}, tmp_path / "page.md", tmp_path)
+    duels = (tmp_path / "page.md").read_text().split("## Seed by seed")[1].split("##")[0]
+    assert "| against random | hill | valley | all |" in duels
+    rows = ["| bmbo_gp | 1 / 0 / 0 |  | 1 / 0 / 0 |", "| peer | 1 / 1 / 1 | 1 / 0 / 0 | 2 / 1 / 1 |"]
+    assert "\n".join([*rows, "| late |  | 0 / 0 / 1 | 0 / 0 / 1 |"]) in duels
+    ours = ["| against bmbo_gp | hill | all |", "| --- | --- | --- |", "| peer | 0 / 1 / 0 | 0 / 1 / 0 |"]
+    assert "\n".join([*ours, "| random | 0 / 0 / 1 | 0 / 0 / 1 |"]) in duels
+    assert "alone" not in duels
+    write_report([record_of("alone", "plain")], {}, tmp_path / "page.md", tmp_path)
+    assert "Seed by seed" not in (tmp_path / "page.md").read_text()
+
+
 def test_unjudged_runs_have_no_curve_like_the_papers(tmp_path):
     judged, other = record_of("peer", "hill"), record_of("peer", "valley")
     settings = {**other.header["settings"], "judged": False}
