@@ -1,6 +1,7 @@
 """A fleet of processes that run one study, who kills them, and what must be true in the end."""
 
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -19,6 +20,10 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 LONGEST_SECONDS = 600.0
 """Of a study: a trial that is pending for ever must fail a test, not hang it."""
+
+
+AHEAD = 2
+"""Kills by which a study may be ahead: on a slow machine it would be over before processes to be killed have joined."""
 
 
 class Log:
@@ -74,7 +79,9 @@ class Fleet:
         self.log = Log(folder / "log.jsonl")
         self.tally = Tally(name)
         self._storage, self._n_trials, self._size, self._hidden = storage, n_trials, size, hidden
-        self._options = [*("--storage", storage, "--log", str(self.log.path), "--n-trials", str(n_trials)), *options]
+        self._gate = folder / "gate.txt"
+        self._options = [*("--storage", storage, "--log", str(self.log.path), "--n-trials", str(n_trials))]
+        self._options += ["--gate", str(self._gate), *options]
         self._errors = folder / "errors.txt"
         self._random = random.Random(seed)
         self._started = 0
@@ -96,13 +103,15 @@ class Fleet:
 
     def kill(self, num):
         """Kills so many processes that had joined, spread over the study's progress; each is replaced at once."""
-        while self._goes_on(lambda: len(self._done) * num >= self.tally.kills * self._n_trials):
+        self._let_pass(AHEAD * self._n_trials / num)
+        while self._goes_on(lambda: len(self._begun_trials) * num >= self.tally.kills * self._n_trials):
             victim = self._victim()
             victim.kill()
             victim.join()
             self._killed.add(victim.pid)
             self._alive.remove(victim)
             self._start()
+            self._let_pass((self.tally.kills + AHEAD) * self._n_trials / num)
             if self.tally.kills == num:
                 return
 
@@ -117,6 +126,7 @@ class Fleet:
 
     def finish(self):
         """Waits until every process has ended of itself."""
+        self._let_pass(math.inf)
         for process in self._alive:
             process.join(LONGEST_SECONDS)
             if process.exitcode != 0:
@@ -187,8 +197,8 @@ class Fleet:
                 self._complain(f"trial {number} was begun {count} times by {pid}, which lives, and never ended")
 
     @property
-    def _done(self):
-        return {line["number"] for line in self.log.events("kept")}
+    def _begun_trials(self):
+        return {line["number"] for line in self.log.events("start")}
 
     @property
     def _is_over(self):
@@ -251,6 +261,12 @@ class Fleet:
         if ended or time.monotonic() > deadline:
             said = self._errors.read_text()[-2000:] if self._errors.exists() else ""
             raise RuntimeError(f"{self.tally}: processes {ended} ended, or it took too long: {said}")
+
+    def _let_pass(self, num_trials):
+        """Trials up to a number may end; others wait for the next kill."""
+        new = self._gate.with_suffix(".new")
+        new.write_text(str(num_trials))
+        new.replace(self._gate)
 
     def _complain(self, sentence):
         self.tally.problems.append(sentence)

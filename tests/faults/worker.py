@@ -10,6 +10,7 @@ import random
 import time
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import bmbo
 from bmbo.ledger import identity
@@ -47,13 +48,20 @@ def truth(trial):
     return trial.params["x"] - 0.1 * trial.params["n"] + 0.01 * trial.level + (trial.params["kind"] == "b")
 
 
-def objective(log, seconds, marked, worker, trial):
+def passes(gate, number):
+    """Whether who watches the fleet lets a trial end; where nobody has said anything, all do."""
+    return gate is None or not gate.exists() or number < float(gate.read_text())
+
+
+def objective(log, seconds, marked, worker, trial, *, gate):
     """Some work, between two lines of the log.
 
     Where results are marked, each has a number of its own: the record then says which evaluation it is from.
     """
     write(log, event="start", number=trial.number, worker=worker, pid=os.getpid())
     time.sleep(random.Random(trial.number).uniform(0.2, 1.8) * seconds)
+    while not passes(gate, trial.number):
+        time.sleep(0.02)
     value = int.from_bytes(os.urandom(6), "big") / 2.0**48 if marked else truth(trial)
     write(log, event="end", number=trial.number, worker=worker, value=value, level=trial.level, params=trial.params)
     return value
@@ -71,6 +79,7 @@ def main(given=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--storage", required=True)
     parser.add_argument("--log", required=True)
+    parser.add_argument("--gate", type=Path, help="a file that says how many trials may end")
     parser.add_argument("--n-trials", type=int, required=True)
     parser.add_argument("--batch-size", type=int, default=1)
     parser.add_argument("--asynchronous", action="store_true")
@@ -100,7 +109,7 @@ def main(given=None):
 
     write(log, event="joined", worker=worker)
     study.optimize(
-        partial(objective, log, arguments.seconds, arguments.marked, worker),
+        partial(objective, log, arguments.seconds, arguments.marked, worker, gate=arguments.gate),
         n_trials=arguments.n_trials,
         batch_size=arguments.batch_size,
         asynchronous=arguments.asynchronous,
