@@ -3,7 +3,7 @@
     python benchmarks/device_choice.py --sizes 150 1000 5000
 
 Seconds of a warm fit and of choosing a batch of five on the paper's Branin, on every device that JAX sees, in one run.
-What `bmbo.runtime.choose_device` does by default is read off this table.
+What `bmbo.policies.device.choose_device` does by default is read off this table.
 """
 
 import argparse
@@ -12,8 +12,8 @@ import time
 import jax
 import numpy as np
 
-from bmbo.acquisition.alternating import Alternating
-from bmbo.data import Dataset
+from bmbo.acquisition.alternating_search import Alternating
+from bmbo.history.dataset import Dataset
 from bmbo.surrogates.darn import Darn
 from bmbo.synthetic import branin
 

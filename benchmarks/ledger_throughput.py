@@ -26,10 +26,10 @@ import numpy as np
 from tqdm.auto import tqdm
 
 import bmbo
-from bmbo.data import Dataset
+from bmbo.history import Outcome, Query
+from bmbo.history.dataset import Dataset
 from bmbo.ledger import Lease, Ledger, open_storage
-from bmbo.planning import ADDED
-from bmbo.trial import Outcome, Query
+from bmbo.study.planning import ADDED
 from surrogate_table import finite, heading, markdown, write
 
 KINDS = ("sqlite", "journal", "postgresql")
@@ -104,7 +104,7 @@ class Stopwatch:
         return watched
 
 
-def instant(trial: bmbo.StudyTrial) -> float:
+def instant(trial: bmbo.Trial) -> float:
     return trial.params["x0"]
 
 

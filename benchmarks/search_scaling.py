@@ -18,13 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from bmbo.acquisition.alternating import Alternating, Selection, search
-from bmbo.acquisition.optimum import Optimum, find_optimum
-from bmbo.acquisition.scene import Pending
-from bmbo.nets import Weights
-from bmbo.problem import Fidelity, Ladder, Problem
-from bmbo.space import Float, Space
+from bmbo.acquisition.alternating_search import Alternating, Selection, search
+from bmbo.acquisition.batch_state import Pending
+from bmbo.acquisition.sampled_optima import Optimum, find_optimum
+from bmbo.problem import Fidelity, Float, Ladder, Problem, Space
 from bmbo.surrogates.darn import Darn, DarnPosterior
+from bmbo.surrogates.networks import Weights
 from surrogate_table import finite, heading, markdown, timed, write
 
 FEW = 2

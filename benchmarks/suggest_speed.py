@@ -31,14 +31,14 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import botorch_peer
-from bmbo.acquisition.alternating import Alternating
-from bmbo.data import Dataset
+from bmbo.acquisition.alternating_search import Alternating
+from bmbo.history import Query
+from bmbo.history.dataset import Dataset
 from bmbo.inference import PaperHMC, Result
-from bmbo.nets import Hidden
 from bmbo.surrogates.darn import Darn
-from bmbo.surrogates.model import Parameters
+from bmbo.surrogates.darn_density import Parameters
+from bmbo.surrogates.networks import Hidden
 from bmbo.synthetic import Synthetic, branin
-from bmbo.trial import Query
 from surrogate_table import SIZES, Floats, draw_observations, evaluate, finite, heading, markdown, quick, timed, write
 
 BATCH = 5

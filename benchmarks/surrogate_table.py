@@ -32,10 +32,10 @@ from scipy.special import logsumexp
 from tqdm import tqdm
 
 import bmbo
-from bmbo.data import Dataset
+from bmbo.history.dataset import Dataset
 from bmbo.inference import MCLMC, Info, PaperHMC
 from bmbo.protocols import Posterior, Surrogate
-from bmbo.surrogates.chained import ChainedDarn, ChainedDarnPosterior
+from bmbo.surrogates.chained_darn import ChainedDarn, ChainedDarnPosterior
 from bmbo.surrogates.darn import Darn, DarnPosterior, Preset
 from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs
 from bmbo.surrogates.mixture import Mixture

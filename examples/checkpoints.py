@@ -27,7 +27,7 @@ def load(folder: Path | None) -> tuple[np.ndarray, np.ndarray, int]:
         return state["weights"], state["momentum"], int(state["epochs"])
 
 
-def objective(trial: bmbo.StudyTrial) -> float:
+def objective(trial: bmbo.Trial) -> float:
     """Validation error after `trial.fidelity` epochs, however many of them an earlier trial has done."""
     weights, momentum, done = load(trial.resume_from)
     print(f"trial {trial.number}: epochs {done + 1} to {trial.fidelity}", flush=True)

@@ -32,7 +32,7 @@ def train(learning_rate: float, weight_decay: float, batch: int, features: str, 
     return float(np.mean(np.log1p(np.exp(logits)) - labels[test_part] * logits))
 
 
-def objective(trial: bmbo.StudyTrial) -> float:
+def objective(trial: bmbo.Trial) -> float:
     """What is minimised: `trial.params` is the configuration, `trial.fidelity` how long to train it."""
     return train(**trial.params, epochs=trial.fidelity)
 

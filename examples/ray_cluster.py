@@ -12,7 +12,7 @@ import bmbo
 from bmbo.executors.ray import RayExecutor
 
 
-def objective(trial: bmbo.StudyTrial) -> float:
+def objective(trial: bmbo.Trial) -> float:
     """Stands for a training of some seconds; it runs on any node of the cluster."""
     time.sleep(0.01 * int(trial.fidelity))
     x, y = trial.params["x"], trial.params["y"]

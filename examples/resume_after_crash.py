@@ -22,7 +22,7 @@ def main() -> None:
     arguments.add_argument("--crash-at", type=int, default=-1, metavar="TRIAL")
     given = arguments.parse_args()
 
-    def objective(trial: bmbo.StudyTrial) -> float:
+    def objective(trial: bmbo.Trial) -> float:
         if trial.number == given.crash_at:
             os.kill(os.getpid(), signal.SIGKILL)
         x, y = trial.params["x"], trial.params["y"]

@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments import record as records
-from experiments import registry
-from experiments.pack import pack, read_packed, unpack
+from experiments.harness import registry
+from experiments.harness import run_record as records
+from experiments.harness.campaign import ENGINES, Campaign, SettingsDifferError
+from experiments.harness.packed_records import pack, read_packed, unpack
+from experiments.harness.run_record import Record
+from experiments.harness.settings import Settings, Task
+from experiments.harness.versions import version_of
 from experiments.problems import APPLICATIONS, STAND_INS, DataMissingError
 from experiments.problems.benchmark import NUM_STARTS
-from experiments.record import Record
-from experiments.report import write_report
-from experiments.run import ENGINES, Campaign, SettingsDifferError
-from experiments.settings import Settings, Task
-from experiments.versions import version_of
+from experiments.reporting.report import write_report
 
 RECORDS = Path("experiments/records")
 PACKED = Path("docs/results/records")

@@ -79,7 +79,7 @@ def test_what_the_notation_names_exists(dotted):
 
 def test_a_name_that_does_not_exist_is_noticed():
     assert named("bmbo.study.Study.ask") is bmbo.Study.ask
-    assert named("bmbo.data.Dataset.unit") is not None
+    assert named("bmbo.history.dataset.Dataset.unit") is not None
     for wrong in ("bmbo.study.Study.askk", "bmbo.nothing.Study"):
         with pytest.raises((AttributeError, ModuleNotFoundError)):
             named(wrong)

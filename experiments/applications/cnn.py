@@ -49,7 +49,7 @@ from experiments.applications.convolution import (
     one_epoch,
 )
 from experiments.problems.benchmark import DataMissingError
-from experiments.problems.data import find_converted
+from experiments.problems.data_files import find_converted
 
 EPOCHS = (1, 10, 50)
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from experiments.applications.application import Application, Config, Deadline, OutOfTimeError
-from experiments.applications.states import KeptStates, Shelf, shelf
+from experiments.applications.training_cache import KeptStates, Shelf, shelf
 from experiments.problems.benchmark import Benchmark, DataMissingError
 
 TIMEOUT = 3600.0

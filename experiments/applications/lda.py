@@ -32,9 +32,9 @@ from scipy.sparse import csr_matrix, load_npz, save_npz
 
 import bmbo
 from experiments.applications.application import Application, Config, Deadline, States
-from experiments.applications.states import shelf
+from experiments.applications.training_cache import shelf
 from experiments.problems.benchmark import DataMissingError
-from experiments.problems.data import VARIABLE
+from experiments.problems.data_files import VARIABLE
 
 EPOCHS = (1, 10, 50)
 

@@ -41,7 +41,7 @@ import bmbo
 from experiments.applications import burgers, command_line
 from experiments.applications.application import Application, Config, Deadline, OutOfTimeError, Pauses, States
 from experiments.applications.burgers import Lanes, Points, Shape
-from experiments.problems.data import find
+from experiments.problems.data_files import find
 
 ITERATIONS = (10, 100, 50_000)
 COSTS = (1, 10, 50)

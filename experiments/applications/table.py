@@ -27,9 +27,9 @@ from tqdm import tqdm
 import bmbo
 from experiments.applications.application import Application, Config, Deadline, OutOfTimeError
 from experiments.applications.evaluation import SEED, TIMEOUT, canonical, capped, evaluate, get, key_of, module_of
-from experiments.applications.states import KeptPauses, KeptStates, MemoryShelf, shelf
-from experiments.spawn import thread_limits
-from experiments.versions import version_of
+from experiments.applications.training_cache import KeptPauses, KeptStates, MemoryShelf, shelf
+from experiments.harness.subprocess_job import thread_limits
+from experiments.harness.versions import version_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "tables"
 

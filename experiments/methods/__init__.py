@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 
-from experiments.contract import MethodEntry
+from experiments.harness.contract import MethodEntry
 
 
 def _collected() -> dict[str, MethodEntry]:

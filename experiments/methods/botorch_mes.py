@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks import botorch_peer
 from bmbo import Problem
-from experiments.contract import Job, MethodEntry, Start
-from experiments.methods.peers import require
+from experiments.harness.contract import Job, MethodEntry, Start
+from experiments.methods.peer_support import require
 
 NUM_RESTARTS, RAW_SAMPLES = 10, 512
 """Of the recommendation, as in BoTorch's tutorial."""

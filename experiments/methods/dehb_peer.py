@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bmbo import Problem
-from experiments.contract import Job, MethodEntry, Start
-from experiments.methods.peers import PeerSpace, Rungs, loss_of, require, to_configspace
+from experiments.harness.contract import Job, MethodEntry, Start
+from experiments.methods.peer_support import PeerSpace, Rungs, loss_of, require, to_configspace
 
 FAILED = sys.float_info.max
 """The worst finite fitness: DEHB has no failures, compares only, and takes infinity for "not evaluated"."""

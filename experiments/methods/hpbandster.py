@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 from bmbo import Problem
-from experiments.contract import Job, MethodEntry, Start
-from experiments.methods.peers import GlobalNumPy, PeerSpace, Rungs, loss_of, require, to_configspace
+from experiments.harness.contract import Job, MethodEntry, Start
+from experiments.methods.peer_support import GlobalNumPy, PeerSpace, Rungs, loss_of, require, to_configspace
 
 
 def _unplugged(optimiser: str) -> type:

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from bmbo import Problem
-from experiments.contract import MethodEntry, Start
-from experiments.methods.peers import Climb, PeerSpace, Rungs, require
+from experiments.harness.contract import MethodEntry, Start
+from experiments.methods.peer_support import Climb, PeerSpace, Rungs, require
 
 
 class _Run:

@@ -18,7 +18,7 @@ import numpy as np
 
 import bmbo
 from experiments.problems.benchmark import Benchmark
-from experiments.problems.data import find
+from experiments.problems.data_files import find
 from experiments.problems.onnxfile import Graph
 
 EPOCHS = (3, 13, 51)

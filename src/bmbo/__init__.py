@@ -1,11 +1,12 @@
 """Batch multi-fidelity Bayesian optimisation with deep auto-regressive networks."""
 
+import warnings
+from typing import Any
+
+from bmbo.history import History, Outcome, Query
 from bmbo.methods import bmbo_darn, bmbo_gp, random_search
-from bmbo.problem import Fidelity, Ladder, Problem
-from bmbo.space import Categorical, Float, Int, Space
-from bmbo.study import Study, create_study, load_study
-from bmbo.trial import History, Outcome, Query, Trial
-from bmbo.views import StudyRecommendation, StudyTrial
+from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Problem, Space
+from bmbo.study import Study, StudyRecommendation, Trial, create_study, load_study
 
 __version__ = "0.1.0"
 
@@ -22,7 +23,6 @@ __all__ = [
     "Space",
     "Study",
     "StudyRecommendation",
-    "StudyTrial",
     "Trial",
     "bmbo_darn",
     "bmbo_gp",
@@ -30,3 +30,11 @@ __all__ = [
     "load_study",
     "random_search",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Find names of earlier versions; raise AttributeError for all others."""
+    if name == "StudyTrial":
+        warnings.warn("bmbo.StudyTrial is now bmbo.Trial", DeprecationWarning, stacklevel=2)
+        return Trial
+    raise AttributeError(f"module 'bmbo' has no attribute {name!r}")

@@ -9,8 +9,8 @@ from typing import Any
 
 from bmbo.methods import bmbo_gp
 from bmbo.study import create_study
+from bmbo.study.trial import Trial
 from bmbo.synthetic import branin
-from bmbo.views import StudyTrial
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     print(f"Maximising Branin at fidelities {levels}; budget {options.total_cost:g}, batches of {options.batch_size}.")
 
-    def objective(trial: StudyTrial) -> float:
+    def objective(trial: Trial) -> float:
         return function(trial.params, trial.level)
 
     study.optimize(objective, total_cost=options.total_cost, batch_size=options.batch_size)

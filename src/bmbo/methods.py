@@ -2,21 +2,21 @@
 
 from dataclasses import replace
 
-from bmbo.acquisition.alternating import Alternating
-from bmbo.acquisition.improvement import Improvement
-from bmbo.acquisition.max_value import MaxValue
-from bmbo.acquisition.places import OneAtATime
-from bmbo.acquisition.quadrature import ChainQuadrature
-from bmbo.acquisition.thompson import Thompson
-from bmbo.acquisition.ucb import UpperConfidence
+from bmbo.acquisition.alternating_search import Alternating
+from bmbo.acquisition.candidate_search import OneAtATime
+from bmbo.acquisition.chain_quadrature import ChainQuadrature
+from bmbo.acquisition.expected_improvement import Improvement
+from bmbo.acquisition.max_value_entropy import MaxValue
+from bmbo.acquisition.thompson_sampling import Thompson
+from bmbo.acquisition.upper_confidence_bound import UpperConfidence
 from bmbo.policies import Adaptive, Bayes, Random, TopOnly
-from bmbo.runtime import Device
-from bmbo.surrogates.by_size import BySize
-from bmbo.surrogates.chained import ChainedDarn
+from bmbo.policies.device import Device
+from bmbo.surrogates.chained_darn import ChainedDarn
 from bmbo.surrogates.darn import Darn, Preset
 from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs
 from bmbo.surrogates.mixture import Mixture
 from bmbo.surrogates.shared_basis import SharedBasis
+from bmbo.surrogates.switch_by_size import BySize
 
 
 def bmbo_darn(preset: Preset = "default", *, num_startup: int | None = None, device: Device = "auto") -> Bayes:

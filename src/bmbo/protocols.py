@@ -10,9 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bmbo.data import Dataset
+from bmbo.history import History, Query
+from bmbo.history.dataset import Dataset
 from bmbo.problem import Problem
-from bmbo.trial import History, Query
 
 
 @runtime_checkable

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import servers
 from faults.fleet import Fleet, summary
+from support import servers
 
 pytestmark = pytest.mark.faults
 

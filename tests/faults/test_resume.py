@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-import servers
 from bmbo.ledger import Ledger
 from faults import worker
 from faults.fleet import Log
+from support import servers
 
 postgresql, postgresql_url = servers.postgresql, servers.postgresql_url
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import bmbo
 from bmbo.ledger import identity
-from bmbo.policies.random import random_queries
+from bmbo.policies.random_search import random_queries
 
 SPACE = {
     "x": bmbo.Float(0.0, 1.0),

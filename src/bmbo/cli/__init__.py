@@ -7,8 +7,8 @@ import traceback
 from collections.abc import Sequence
 
 from bmbo.cli.arguments import UsageError, parser
-from bmbo.cli.reading import best, export, status, trials
-from bmbo.cli.running import INTERRUPTED, OK, TERMINATED, Terminated, resume, run, worker
+from bmbo.cli.read_commands import best, export, status, trials
+from bmbo.cli.run_commands import INTERRUPTED, OK, TERMINATED, Terminated, resume, run, worker
 
 USER_ERROR = 1
 """Exit code of whatever the user can put right."""

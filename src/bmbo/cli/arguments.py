@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from bmbo import __version__
-from bmbo.studyfile import EXECUTORS, METHODS, StudyFile
+from bmbo.cli.study_file import EXECUTORS, METHODS, StudyFile
 
 DESCRIPTION = "Batch multi-fidelity Bayesian optimisation of anything that can be run from here."
 EPILOG = """\

@@ -1,7 +1,7 @@
 """Engines that run jobs: in this process, in processes of this machine, or on Ray."""
 
 from bmbo.executors.inline import Inline
-from bmbo.executors.processes import LocalProcesses, Number
+from bmbo.executors.local_processes import LocalProcesses, Number
 from bmbo.protocols import Executor
 
 NAMES = ("auto", "inline", "process", "ray")

@@ -4,8 +4,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from bmbo.executors.processes import Number
-from bmbo.executors.worker import describe
+from bmbo.executors.local_processes import Number
+from bmbo.executors.worker_program import describe
 from bmbo.protocols import Finished
 
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bmbo.executors import worker as program
-from bmbo.executors.processes import Number, check_sizes, packed, unpacked
-from bmbo.executors.worker import describe
+from bmbo.executors import worker_program as program
+from bmbo.executors.local_processes import Number, check_sizes, packed, unpacked
+from bmbo.executors.worker_program import describe
 from bmbo.protocols import Finished
 
 try:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from bmbo.inference.chains import AdaptiveChains, ChainState, Transition, collect
+from bmbo.inference.adaptive_chains import AdaptiveChains, ChainState, Transition, collect
 from bmbo.inference.diagnostics import mixing
 from bmbo.inference.target import Info, Result, Target, as_start
 

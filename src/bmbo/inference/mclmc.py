@@ -10,7 +10,7 @@ from blackjax.mcmc.integrators import IntegratorState, isokinetic_velocity_verle
 from blackjax.util import generate_unit_vector
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from bmbo.inference.chains import AdaptiveChains, ChainState, Moments, Transition, collect, where
+from bmbo.inference.adaptive_chains import AdaptiveChains, ChainState, Moments, Transition, collect, where
 from bmbo.inference.diagnostics import mixing
 from bmbo.inference.ensemble import Optimum, search
 from bmbo.inference.target import Info, Result, Target, as_start

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import blackjax
 from jaxtyping import Array, PRNGKeyArray
 
-from bmbo.inference.chains import AdaptiveChains, ChainState, Transition
+from bmbo.inference.adaptive_chains import AdaptiveChains, ChainState, Transition
 from bmbo.inference.target import Target
 
 

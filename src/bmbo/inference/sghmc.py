@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from blackjax.sgmcmc import diffusions
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from bmbo.inference.chains import collect
+from bmbo.inference.adaptive_chains import collect
 from bmbo.inference.diagnostics import mixing
 from bmbo.inference.ensemble import search
 from bmbo.inference.target import Info, Result, Target, as_start

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from bmbo.inference.chains import where
+from bmbo.inference.adaptive_chains import where
 from bmbo.inference.target import Info, Result, Target, as_start
 
 

@@ -1,10 +1,10 @@
 """The record of a study in an Optuna storage, shared by any number of processes."""
 
-from bmbo.ledger.book import Ledger, Run
-from bmbo.ledger.identity import Owner, Watch
-from bmbo.ledger.lease import Lease
-from bmbo.ledger.mapping import ASKED, Entry, Record
-from bmbo.ledger.storage import Storage, folder_of, open_storage, redacted
+from bmbo.ledger.ledger import Ledger, Run
+from bmbo.ledger.owners import Owner, Watch
+from bmbo.ledger.planner_lease import Lease
+from bmbo.ledger.storages import Storage, folder_of, open_storage, redacted
+from bmbo.ledger.trial_mapping import ASKED, Entry, Record
 
 __all__ = [
     "ASKED",

@@ -5,9 +5,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import PRNGKeyArray
 
-from bmbo.policies.bayes import Bayes
+from bmbo.history import History, Query
+from bmbo.policies.bayesian_optimisation import Bayes
 from bmbo.protocols import Select
-from bmbo.trial import History, Query
 
 
 @runtime_checkable

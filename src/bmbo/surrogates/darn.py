@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from bmbo.data import Dataset
+from bmbo.history.dataset import Dataset
 from bmbo.inference import MCLMC, Inference, Info, PaperHMC, Target
-from bmbo.nets import Network, Stack, Weights
-from bmbo.surrogates.model import CollapsedModel, Model, Parameters, SampledModel
+from bmbo.surrogates.darn_density import CollapsedModel, Model, Parameters, SampledModel
+from bmbo.surrogates.networks import Network, Stack, Weights
 
 Preset = Literal["default", "paper"]
 

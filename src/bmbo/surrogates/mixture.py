@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from bmbo.data import Dataset
+from bmbo.history.dataset import Dataset
 from bmbo.protocols import Posterior, Surrogate
 
 Floats = NDArray[np.float64]

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
-from bmbo.data import Dataset
+from bmbo.history.dataset import Dataset
 from bmbo.inference.ensemble import optimise
 from bmbo.inference.target import Target
-from bmbo.surrogates.model import collapse
+from bmbo.surrogates.darn_density import collapse
 
 Floats = NDArray[np.float64]
 

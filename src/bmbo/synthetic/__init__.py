@@ -1,9 +1,9 @@
 """Problems that know their optimum: the paper's two, published ones of several fidelities, and tests of judgement."""
 
-from bmbo.synthetic.function import Formula, Synthetic
-from bmbo.synthetic.judgement import shifted, useless
-from bmbo.synthetic.paper import branin, levy
-from bmbo.synthetic.published import borehole, currin, forrester, hartmann3, hartmann6, park
+from bmbo.synthetic.level_judgement import shifted, useless
+from bmbo.synthetic.paper_functions import branin, levy
+from bmbo.synthetic.published_functions import borehole, currin, forrester, hartmann3, hartmann6, park
+from bmbo.synthetic.synthetic_function import Formula, Synthetic
 
 __all__ = [
     "Formula",

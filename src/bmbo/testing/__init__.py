@@ -3,7 +3,7 @@
 Breaches raise an AssertionError with a sentence.
 """
 
-from bmbo.testing.executors import check_executor
-from bmbo.testing.learners import check_policy, check_surrogate
+from bmbo.testing.executor_suite import check_executor
+from bmbo.testing.learner_suites import check_policy, check_surrogate
 
 __all__ = ["check_executor", "check_policy", "check_surrogate"]

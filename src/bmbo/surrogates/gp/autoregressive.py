@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 from threadpoolctl import threadpool_limits
 
-from bmbo.data import Dataset
-from bmbo.surrogates.gp import level as model
-from bmbo.surrogates.gp.chain import ChainPosterior, Links, seen
+from bmbo.history.dataset import Dataset
+from bmbo.surrogates.gp import level_model as model
+from bmbo.surrogates.gp.chain_posterior import ChainPosterior, Links, seen
+from bmbo.surrogates.gp.hyperparameter_draws import Draws, Rival, search
 from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, check_kernels
-from bmbo.surrogates.gp.pathwise import LevelDraws, condition, drawn_rows
-from bmbo.surrogates.gp.search import Draws, Rival, search
+from bmbo.surrogates.gp.pathwise_draws import LevelDraws, condition, drawn_rows
 
 Coupling = Literal["alone", "linear", "bent"]
 

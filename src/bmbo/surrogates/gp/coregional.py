@@ -12,13 +12,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.linalg import cho_solve
 from threadpoolctl import threadpool_limits
 
-from bmbo.data import Dataset
-from bmbo.nets import cosine
+from bmbo.history.dataset import Dataset
+from bmbo.surrogates.gp.coregional_model import Evidence, Latents, Sizes
+from bmbo.surrogates.gp.hyperparameter_draws import Rival, search
 from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, check_kernels, frequencies
-from bmbo.surrogates.gp.latent import Evidence, Latents, Sizes
-from bmbo.surrogates.gp.level import robust_factor
-from bmbo.surrogates.gp.pathwise import double, drawn_rows, own_update, shared_update
-from bmbo.surrogates.gp.search import Rival, search
+from bmbo.surrogates.gp.level_model import robust_factor
+from bmbo.surrogates.gp.pathwise_draws import double, drawn_rows, own_update, shared_update
+from bmbo.surrogates.networks import cosine
 
 
 @partial(

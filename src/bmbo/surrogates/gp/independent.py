@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from jaxtyping import PRNGKeyArray
 
-from bmbo.data import Dataset
+from bmbo.history.dataset import Dataset
 from bmbo.surrogates.gp.autoregressive import AutoRegressiveGP, ChainInfo, Warm
-from bmbo.surrogates.gp.chain import ChainPosterior
+from bmbo.surrogates.gp.chain_posterior import ChainPosterior
 from bmbo.surrogates.gp.kernels import Kernel
 
 

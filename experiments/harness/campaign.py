@@ -1,0 +1,170 @@
+"""Runs many tasks in parallel, keeps what is finished and goes on where it stopped."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from bmbo.executors import make_executor
+from experiments.harness import run_record as records
+from experiments.harness.run_record import CRASHED, TIMED_OUT, Record
+from experiments.harness.settings import Settings, Task
+from experiments.harness.subprocess_job import NotInstalledHereError, Spawned, thread_limits
+
+ENGINES = {"local": "process", "ray": "ray"}
+
+LOST_RETRIES = 2
+"""Times that a run whose machine was lost is begun again."""
+
+
+class SettingsDifferError(ValueError):
+    """Records under other rules are in the way."""
+
+
+@dataclass
+class Campaign:
+    """Tasks to be done, and what came of them.
+
+    Attributes:
+        folder: of the records.
+        tasks: all that are wanted.
+        settings: of each problem.
+        jobs: runs at once.
+        engine: "local" or "ray".
+        timeout: seconds after which a run is killed and recorded as hung.
+        plugins: modules with methods and problems of the user's own.
+        paths: folders where these are found.
+        again: whether runs that crashed or hung are done again.
+    """
+
+    folder: Path
+    tasks: Sequence[Task]
+    settings: dict[str, Settings]
+    jobs: int = 1
+    engine: str = "local"
+    timeout: float | None = None
+    plugins: Sequence[str] = ()
+    paths: Sequence[str] = ()
+    again: bool = False
+    seconds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+    lost: dict[Task, int] = field(default_factory=dict[Task, int])
+
+    def left(self) -> list[Task]:
+        """Tasks without a record; refuses where one was made under other rules."""
+        left: list[Task] = []
+        for task in self.tasks:
+            path = records.path_of(self.folder, task)
+            if not path.is_file():
+                left.append(task)
+                continue
+            record = records.read(path)
+            if Settings(**record.header["settings"]) != self.settings[task.problem]:
+                raise SettingsDifferError(
+                    f"the record of {task} was made with {record.header['settings']}, not with "
+                    f"{self.settings[task.problem].to_json()}; choose another --records folder or remove it"
+                )
+            if self.again and record.status != records.FINISHED:
+                left.append(task)
+            else:
+                self.seconds.setdefault(task.method, []).append(record.seconds)
+        return left
+
+    def run(self, show_progress: bool = True) -> dict[str, int]:
+        """Does what is left; gives how many runs of all tasks ended in which way."""
+        waiting = self.left()
+        bar = self._bar(len(self.tasks) - len(waiting), show_progress)
+        executor: Any = make_executor(ENGINES[self.engine], self.jobs, self.timeout)
+        running: dict[int, Task] = {}
+        number = 0
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.jobs:
+                    task = waiting.pop(0)
+                    if task.method in self.missing:
+                        bar.update()
+                        continue
+                    executor.submit(number, self._job(task))
+                    running[number] = task
+                    number += 1
+                bar.set_postfix_str(self._forecast(waiting, running.values()), refresh=False)
+                bar.update(0)
+                for finished in executor.collect(1.0) if running else ():
+                    task = running.pop(finished.number)
+                    if finished.lost and self.lost.get(task, 0) < LOST_RETRIES:
+                        self.lost[task] = self.lost.get(task, 0) + 1
+                        waiting.insert(0, task)
+                        continue
+                    self._keep(task, finished)
+                    bar.update()
+        finally:
+            executor.close()
+            bar.close()
+        return self._tally()
+
+    def _bar(self, done: int, shown: bool) -> Any:
+        # Our own estimate of the time left, for tqdm takes all runs to be alike; seldom where it goes to a file.
+        form = "{l_bar}{bar}| {n_fmt}/{total_fmt} runs, {elapsed} so far{postfix}"
+        interval = 0.5 if sys.stderr.isatty() else 30.0
+        return tqdm(total=len(self.tasks), initial=done, disable=not shown, bar_format=form, mininterval=interval)
+
+    def _job(self, task: Task) -> Callable[[], object]:
+        request = {
+            "task": asdict(task),
+            "settings": self.settings[task.problem].to_json(),
+            "partial": str(records.partial_path_of(self.folder, task).absolute()),
+            "plugins": list(self.plugins),
+            "paths": list(self.paths),
+        }
+        threads = max(1, (os.cpu_count() or 1) // self.jobs)
+        return Spawned(request, thread_limits(threads) if self.jobs > 1 else {})
+
+    def _keep(self, task: Task, finished: Any) -> None:
+        """Writes the record of a run, however it ended."""
+        if isinstance(finished.exception, NotInstalledHereError):
+            self.missing[task.method] = str(finished.exception)
+            return
+        if finished.error is None:
+            text = str(finished.value).splitlines()
+        else:
+            text = records.lines(self._failed(task, finished))
+        records.write(self.folder, task, text)
+        self.seconds.setdefault(task.method, []).append(finished.seconds)
+
+    def _failed(self, task: Task, finished: Any) -> Record:
+        """What is known of a run that gave no record: the lines that it left, and the reason."""
+        found = records.read_partial(self.folder, task)
+        if found is None:
+            found = Record(task, {"settings": self.settings[task.problem].to_json()}, ())
+        status = TIMED_OUT if "timed out" in finished.error else CRASHED
+        return replace(found, status=status, reason=finished.error, seconds=round(finished.seconds, 2))
+
+    def _forecast(self, waiting: Iterable[Task], running: Iterable[Task]) -> str:
+        """How long the rest may take, from how long runs of the same method took."""
+        known = {method: sum(seconds) / len(seconds) for method, seconds in self.seconds.items()}
+        if not known:
+            return ""
+        other = sum(known.values()) / len(known)
+        # Those under way are half done on average.
+        total = sum(known.get(task.method, other) for task in waiting)
+        total += sum(known.get(task.method, other) / 2 for task in running)
+        return f"about {_duration(total / self.jobs)} left"
+
+    def _tally(self) -> dict[str, int]:
+        tally: dict[str, int] = {}
+        for task in self.tasks:
+            path = records.path_of(self.folder, task)
+            status = records.read(path).status if path.is_file() else "not installed"
+            tally[status] = tally.get(status, 0) + 1
+        return tally
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,220 @@
+"""What adapters to peers share: space and ladder as peers see them, trials that climb, seeds, missing packages."""
+
+import importlib.util
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from bmbo import Categorical, Float, Int, Ladder, Problem, Space
+from experiments.harness.contract import Job, NotInstalledError
+
+Parameter = Float | Int | Categorical
+
+
+def require(*modules: str) -> None:
+    """Refuse in words where a peer is missing."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        names = ", ".join(missing)
+        raise NotInstalledError(f"{names} cannot be imported; install experiments/requirements-peers.txt as it says")
+
+
+def loss_of(problem: Problem, value: float) -> float | None:
+    """A value as something to minimise; None for a failure."""
+    return -problem.sign * float(value) if math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class Range:
+    """One parameter as every peer can write it: an interval of reals or of integers, or indices of choices."""
+
+    kind: Literal["real", "integer", "choice"]
+    low: float
+    high: float
+    log: bool = False
+
+    @property
+    def num_choices(self) -> int:
+        """How many integers or choices there are."""
+        return int(self.high) - int(self.low) + 1
+
+
+class PeerSpace:
+    """A space in ranges, and configurations to and fro.
+
+    Choices and values with a step become indices, for not every peer takes mixed choices or steps; the order of ordered
+    choices stays. A parameter with a single value is not shown at all.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self.ranges: dict[str, Range] = {}
+        for name, param in space.params:
+            if (found := _range(param)) is not None:
+                self.ranges[name] = found
+        if not self.ranges:
+            raise ValueError("the space has a single configuration; there is nothing to optimise")
+
+    def to_peer(self, config: Mapping[str, Any]) -> dict[str, float | int]:
+        """A configuration in ranges."""
+        return {name: _into_range(self._space[name], config[name]) for name in self.ranges}
+
+    def from_peer(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration nearest to what a peer gives; some leave their bounds by rounding."""
+        config: dict[str, Any] = {}
+        for name, param in self._space.params:
+            shown = self.ranges.get(name)
+            config[name] = (
+                param.decode((0.5,) * param.dim) if shown is None else _from_range(param, shown, values[name])
+            )
+        return config
+
+
+def _range(param: Parameter) -> Range | None:
+    if isinstance(param, Float) and param.step is None:
+        return Range("real", param.low, param.high, param.log)
+    if isinstance(param, Int) and param.step == 1:
+        return Range("integer", param.low, param.high, param.log) if param.low < param.high else None
+    num = _num_values(param)
+    kind = "choice" if isinstance(param, Categorical) and not param.ordered else "integer"
+    return Range(kind, 0, num - 1) if num > 1 else None
+
+
+def _num_values(param: Parameter) -> int:
+    if isinstance(param, Categorical):
+        return len(param.choices)
+    # The last value of the grid, which need not be the bound.
+    return round((param.decode((1.0,)) - param.low) / (param.step or 1)) + 1
+
+
+def _into_range(param: Parameter, value: Any) -> float | int:
+    if isinstance(param, Categorical):
+        # By what represents it: True and 1 are different choices, and equal in Python.
+        codes = [param.encode(choice) for choice in param.choices]
+        return codes.index(param.encode(value))
+    if isinstance(param, Float) and param.step is None:
+        return float(value)
+    return int(value) if isinstance(param, Int) and param.step == 1 else round((value - param.low) / (param.step or 1))
+
+
+def _from_range(param: Parameter, shown: Range, value: Any) -> Any:
+    if shown.kind == "real":
+        return float(min(max(float(value), shown.low), shown.high))
+    index = int(min(max(round(float(value)), shown.low), shown.high))
+    if isinstance(param, Categorical):
+        return param.choices[index]
+    if isinstance(param, Int):
+        return index if param.step == 1 else param.low + param.step * index
+    return param.decode(((index + 0.5) / shown.num_choices,))
+
+
+def to_configspace(space: PeerSpace, seed: int) -> Any:
+    """The ranges in ConfigSpace's words."""
+    import ConfigSpace  # noqa: PLC0415 - only peers need it
+
+    kinds = {"real": ConfigSpace.UniformFloatHyperparameter, "integer": ConfigSpace.UniformIntegerHyperparameter}
+    config_space = ConfigSpace.ConfigurationSpace(seed=seed)
+    for name, shown in space.ranges.items():
+        if shown.kind == "choice":
+            config_space.add(ConfigSpace.CategoricalHyperparameter(name, list(range(shown.num_choices))))
+        else:
+            config_space.add(kinds[shown.kind](name, shown.low, shown.high, log=shown.log))
+    return config_space
+
+
+@dataclass(frozen=True)
+class Rungs:
+    """A ladder as peers with geometric budgets see it: level m has budget eta ** m, so that rungs are levels.
+
+    `eta` is the mean ratio between the costs of neighbouring levels, as a whole number: Hyperband then spends about as
+    much on each rung. Values of levels need not be costs: a training of at most 50,000 iterations may end after 5,000.
+    """
+
+    eta: int
+    num: int
+
+    @classmethod
+    def of(cls, ladder: Ladder) -> "Rungs":
+        """The rungs of a ladder."""
+        ratio = (ladder.costs[-1] / ladder.costs[0]) ** (1 / max(ladder.top, 1))
+        return cls(max(2, round(ratio)), ladder.num_levels)
+
+    @property
+    def smallest(self) -> float:
+        """The least budget, with slack: peers count rungs by a quotient of logarithms cut to an integer."""
+        return 1 - 1e-9
+
+    @property
+    def largest(self) -> int:
+        """The budget of the top level."""
+        return self.budget(self.num - 1)
+
+    def budget(self, level: int) -> int:
+        """What stands for a level."""
+        return self.eta**level
+
+    def level(self, budget: float) -> int:
+        """The level that a budget stands for."""
+        return min(max(round(math.log(budget, self.eta)), 0), self.num - 1)
+
+
+class Climb:
+    """Trials that begin at the first level and go on to the next while a peer lets them, `batch_size` at a time.
+
+    Args:
+        begin: a new trial of the peer with its configuration; None where there is none.
+        report: tells the peer a trial's value at a level, NaN for a failure; whether the trial goes on.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[int],
+        batch_size: int,
+        begin: Callable[[], tuple[Any, Mapping[str, Any]] | None],
+        report: Callable[[Any, int, float], bool],
+    ) -> None:
+        self._levels = list(levels)
+        self._batch_size = batch_size
+        self._begin = begin
+        self._report = report
+        self._running: list[tuple[Any, Job]] = []
+
+    def ask(self) -> list[Job]:
+        """See `Optimiser`."""
+        while len(self._running) < self._batch_size and (new := self._begin()) is not None:
+            trial, config = new
+            self._running.append((trial, Job(config, self._levels[0])))
+        return [job for _, job in self._running]
+
+    def tell(self, jobs: list[Job], values: list[float]) -> None:
+        """See `Optimiser`."""
+        going: list[tuple[Any, Job]] = []
+        for (trial, job), _, value in zip(self._running, jobs, values, strict=True):
+            if self._report(trial, job.level, value):
+                going.append((trial, Job(job.config, self._levels[self._levels.index(job.level) + 1])))
+        self._running = going
+
+    def recommend(self) -> None:
+        """These peers recommend the best observed."""
+
+
+class GlobalNumPy:
+    """NumPy's global generator, a run's own while its peer works and as it was afterwards."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = np.random.RandomState(seed).get_state()
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """While a peer works that draws from the global generator."""
+        outside = np.random.get_state()  # noqa: NPY002
+        np.random.set_state(self._state)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            self._state = np.random.get_state()  # noqa: NPY002
+            np.random.set_state(outside)  # noqa: NPY002

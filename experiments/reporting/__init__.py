@@ -1,0 +1,1 @@
+"""Turns records of runs into tables, statistics and figures."""

@@ -1,0 +1,339 @@
+"""Tables and figures from the records alone."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from experiments.harness.contract import MethodEntry
+from experiments.harness.run_record import FINISHED, Record
+from experiments.reporting import figures as svg
+from experiments.reporting.curves import KINDS, quartiles
+from experiments.reporting.ranks import FEWEST_PROBLEMS, Ranks, average_ranks
+from experiments.reporting.summary import (
+    DEFAULT,
+    OURS,
+    RANDOM,
+    SHARES,
+    Method,
+    Problem,
+    common_methods,
+    determinism,
+    grid,
+    problems_of,
+)
+
+
+def number(value: float) -> str:
+    """Three digits, or a dash for what is not there."""
+    return f"{value:.3g}" if math.isfinite(value) else "-"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [list(head), ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "/") for cell in line) + " |" for line in lines)
+
+
+def write_report(
+    records: Sequence[Record],
+    entries: Mapping[str, MethodEntry],
+    out: Path,
+    figures: Path,
+    *,
+    charged: bool = True,
+    command: str = "",
+) -> None:
+    """Writes the page and its figures."""
+    problems = problems_of(records, charged)
+    if not problems:
+        raise ValueError("there are no records to report on; `python -m experiments run` makes them")
+    figures.mkdir(parents=True, exist_ok=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    names = sorted(
+        {name for problem in problems for name in problem.methods}, key=lambda n: (not n.startswith(OURS), n)
+    )
+    styles = {name: svg.Style.of(place, bold=name.startswith(OURS)) for place, name in enumerate(names)}
+    link = _relative(figures, out.parent)
+    parts = [_opening(problems, command, charged), *_ranks_section(problems, figures, link)]
+    parts += [_duels(problems, names), _speed(problems)]
+    parts.append(_times(problems, figures, link))
+    for problem in problems:
+        (figures / f"{problem.name}.svg").write_text(_curves(problem, styles))
+        parts.append(_problem_section(problem, f"{link}/{problem.name}.svg"))
+    parts += [_behaviour(records, problems), _methods(entries, names)]
+    out.write_text("\n\n".join(part for part in parts if part) + "\n")
+
+
+def _relative(target: Path, start: Path) -> str:
+    target, start = target.resolve(), start.resolve()
+    up = 0
+    while not target.is_relative_to(start):
+        start, up = start.parent, up + 1
+    return "/".join([*[".."] * up, *target.relative_to(start).parts]) or "."
+
+
+def _opening(problems: Sequence[Problem], command: str, charged: bool) -> str:
+    seeds = {len(method.records) for problem in problems for method in problem.methods.values()}
+    first = next(iter(problems[0].methods.values())).records[0].header["settings"]
+    runs = [record for problem in problems for method in problem.methods.values() for record in method.records]
+    hours = sum(record.seconds for record in runs) / 3600
+    spread = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
+    starts = (
+        "methods that take no starts are charged their cost: their curves begin there"
+        if charged
+        else "methods that take no starts are not charged their cost: their curves begin at nothing"
+    )
+    return "\n".join(
+        [
+            "# Comparison",
+            "",
+            *([f"    {command}", ""] if command else []),
+            f"{spread} seeds a method and problem, batches of {first['batch_size']} for methods that can,",
+            f"{first['num_starts']} random starts a level, the same for every method that takes them; {starts}.",
+            "Costs are counted by the harness and include the starts. Loss is what the value at the top falls short of",
+            "the optimum or, for LCBench, of the best value known; where no optimum is known it is the value itself,",
+            "turned so that less is better. A run that crashed or hung counts with what it had found. Tables give the",
+            "median over seeds and in brackets the quartiles.",
+            f"The {len(runs)} runs took {hours:.1f} hours together, evaluations included.",
+        ]
+    )
+
+
+def _ranks_section(problems: Sequence[Problem], figures: Path, link: str) -> list[str]:
+    """Average ranks at each mark, of the methods that were run on all problems."""
+    methods = common_methods(problems)
+    if len(methods) < 2 or len(problems) < 2:
+        few = (
+            "No two methods have runs on two problems or more"
+            if len(problems) < 2
+            else "No two methods were run on all"
+        )
+        return [f"## Average ranks\n\n{few}: there are no average ranks. `--problems` and `--methods` choose."]
+    columns = {f"at {share:.0%}": ("observed", share) for share in SHARES} | {"recommended": ("recommended", 1.0)}
+    found: dict[str, Ranks] = {}
+    for title, (kind, share) in columns.items():
+        losses = {each.name: {m: each.methods[m].losses(kind, each.mark(share)) for m in methods} for each in problems}
+        found[title] = average_ranks(losses, methods)
+    last = found[f"at {SHARES[-1]:.0%}"]
+    order = sorted(range(len(methods)), key=lambda place: last.mean[place])
+    rows = [[methods[place], *[_interval(each, place) for each in found.values()]] for place in order]
+    picture = [(methods[p], float(last.low[p]), float(last.mean[p]), float(last.high[p])) for p in order]
+    (figures / "ranks.svg").write_text(svg.intervals("Average ranks", "average rank, 1 is best", picture))
+    everywhere = f"Methods with runs on all {len(problems)} problems; 1 is best."
+    left_out = sorted({name for problem in problems for name in problem.methods} - set(methods))
+    if left_out:
+        everywhere += f" Left out, for they lack some problem: {', '.join(left_out)}."
+    text = [
+        "## Average ranks",
+        "",
+        "By the median loss of the best observed value at the top, at shares of the cost after the starts; in the last",
+        "column by that of what is recommended at the end.",
+        f"{everywhere} In brackets 95 % bootstrap intervals over problems and seeds.",
+        "",
+        table(["method", *columns], rows),
+        "",
+        _tests(last),
+        "",
+        f"![average ranks]({link}/ranks.svg)",
+    ]
+    return ["\n".join(text)]
+
+
+def _interval(ranks: Ranks, place: int) -> str:
+    return f"{ranks.mean[place]:.2f} [{ranks.low[place]:.2f}, {ranks.high[place]:.2f}]"
+
+
+def _tests(ranks: Ranks) -> str:
+    if ranks.p_value is None or ranks.distance is None:
+        return f"Friedman's test needs three methods and {FEWEST_PROBLEMS} problems; there are {ranks.num_problems}."
+    return (
+        f"At the end: Friedman's test that all methods are alike has p = {ranks.p_value:.2g}; two average ranks differ "
+        f"at 5 % if they are {ranks.distance:.2f} apart (Nemenyi)."
+    )
+
+
+def _duels(problems: Sequence[Problem], names: Sequence[str]) -> str:
+    """Every method against random search and against our default, seed by seed."""
+    tables = [made for reference in (RANDOM, DEFAULT) if (made := _duels_with(reference, problems, names))]
+    if not tables:
+        return ""
+    text = [
+        "## Seed by seed",
+        "",
+        "On how many seeds a method has the better best observed at the end, the same, and the worse, of those that",
+        "both have. A seed's starts are the same for all that take them: unlike medians of unequal numbers of seeds",
+        "this does not depend on whose starts were the luckier.",
+    ]
+    return "\n\n".join(["\n".join(text), *tables])
+
+
+def _duels_with(reference: str, problems: Sequence[Problem], names: Sequence[str]) -> str:
+    """The one that wins most often first; nothing where none has a seed in common with the reference."""
+    met = [problem for problem in problems if reference in problem.methods]
+    rows: list[tuple[float, list[str]]] = []
+    for name in names:
+        found = [problem.duels(name, reference) if name in problem.methods else (0, 0, 0) for problem in met]
+        overall = tuple(sum(each) for each in zip(*found, strict=True))
+        if name != reference and any(overall):
+            better, _, worse = overall
+            cells = [" / ".join(map(str, each)) if any(each) else "" for each in [*found, overall]]
+            rows.append(((worse - better) / sum(overall), [name, *cells]))
+    head = [f"against {reference}", *[problem.name for problem in met], "all"]
+    return table(head, [row for _, row in sorted(rows)]) if rows else ""
+
+
+def _speed(problems: Sequence[Problem]) -> str:
+    """Cost to reach what random search, and what the best peer, ends with."""
+    names = sorted({name for problem in problems for name in problem.methods})
+    head = ["method", *[problem.name for problem in problems]]
+
+    def rows(references: Sequence[str | None]) -> list[list[str]]:
+        made: list[list[str]] = []
+        for name in names:
+            cells = [
+                number(problem.cost_ratio(name, reference)) if reference and name in problem.methods else ""
+                for problem, reference in zip(problems, references, strict=True)
+            ]
+            made.append([name, *cells])
+        return made
+
+    random = [RANDOM if RANDOM in problem.methods else None for problem in problems]
+    peers = [problem.best_peer() for problem in problems]
+    parts = ["## Cost to reach a given loss", ""]
+    parts.append(
+        "Costs include the starts; the loss is that of the best observed at the top; - where it is never reached."
+    )
+    if any(random):
+        parts += ["", "The loss that random search ends with, as a share of random search's cost to get there:", ""]
+        parts.append(table(head, rows(random)))
+    if any(peers):
+        best = ", ".join(f"{problem.name}: {peer}" for problem, peer in zip(problems, peers, strict=True) if peer)
+        parts += ["", f"The loss that the best peer ends with, as a share of that peer's cost ({best}):", ""]
+        parts.append(table(head, rows(peers)))
+    return "\n".join(parts)
+
+
+def _times(problems: Sequence[Problem], figures: Path, link: str) -> str:
+    """Seconds that methods take for a query, learning included: the paper's Figure 3."""
+    names = sorted({name for problem in problems for name in problem.methods})
+    found = {
+        name: [each.methods[name].seconds_per_query("cpu") if name in each.methods else math.nan for each in problems]
+        for name in names
+    }
+    spent = {name: sorted(s for s in seconds if s > 0) for name, seconds in found.items()}
+    picture = [(name, s[0], median(s), s[-1]) for name, s in spent.items() if s]
+    picture.sort(key=lambda row: row[2])
+    if picture:
+        text = svg.intervals("Time to generate queries", "CPU seconds a query", picture, log=True)
+        (figures / "seconds.svg").write_text(text)
+    rows = [[name, *[number(each) for each in seconds]] for name, seconds in found.items()]
+    return "\n".join(
+        [
+            "## Time to generate queries",
+            "",
+            "CPU seconds of a method for each query, learning and compiling included, means over runs; the figure has",
+            "the median, the least and the most over problems. Runs were made on several machines.",
+            "",
+            table(["method", *[problem.name for problem in problems]], rows),
+            *(["", f"![seconds a query]({link}/seconds.svg)"] if picture else []),
+        ]
+    )
+
+
+def _curves(problem: Problem, styles: Mapping[str, svg.Style]) -> str:
+    costs = grid(problem)
+    panels: list[svg.Panel] = []
+    for kind, title in KINDS.items():
+        lines: list[svg.Line] = []
+        for name, method in problem.methods.items():
+            low, middle, high = quartiles(method.curves[kind], costs)
+            lines.append(svg.Line(name, costs, low, middle, high, styles[name]))
+        if not any(len(each.loss) for method in problem.methods.values() for each in method.curves[kind]):
+            continue
+        label = "loss" if problem.has_optimum else "value, sign turned"
+        panels.append(svg.Panel(title, "cost", label, lines, log=problem.has_optimum))
+    return svg.figure(f"{problem.name}: median and quartiles over seeds", panels)
+
+
+def _problem_section(problem: Problem, picture: str) -> str:
+    head = ["method", "seeds", *[f"at {problem.mark(share):g}" for share in SHARES], "recommended", "paper's curve"]
+    rows = [_row(problem, method) for method in problem.ordered()]
+    return "\n".join(
+        [
+            f"## {problem.name}",
+            "",
+            f"The starts cost {problem.start_cost:g} of {problem.total_cost:g}. Loss of the best observed at the top,",
+            "at four costs; at the end also of the recommendation and of the best of all queried (the paper's curve).",
+            "",
+            table([*head, "queries a level", "wall s a query", "CPU s a query"], rows),
+            "",
+            f"![{problem.name}]({picture})",
+            *_asked(problem),
+        ]
+    )
+
+
+def _asked(problem: Problem) -> list[str]:
+    """How good the places were that methods asked for below the top."""
+    below = [method for method in problem.ordered() if any(method.queries()[:-1])]
+    if not below:
+        return []
+    # A seed's starts are the same for all that take them.
+    started = max(problem.methods.values(), key=lambda method: (_num_starts(method), method.name))
+    rows = [["random starts", *[number(each) for each in started.median_values(of_starts=True)]]]
+    rows += [[method.name, *[number(each) for each in method.median_values()]] for method in below]
+    levels = [f"level {level}" for level in range(len(rows[0]) - 1)]
+    said = "Median values of the queries at each level, of all seeds together, of methods that asked below the top:"
+    return ["", said, "", table(["method", *levels], rows)]
+
+
+def _num_starts(method: Method) -> int:
+    return sum(row.batch == 0 for record in method.records for row in record.evaluations)
+
+
+def _row(problem: Problem, method: Method) -> list[str]:
+    end = problem.mark(1.0)
+    cells = [method.name, str(len(method.records))]
+    for kind, mark in [*[("observed", problem.mark(share)) for share in SHARES], ("recommended", end), ("paper", end)]:
+        low, middle, high = quartiles(method.curves[kind], [mark])[:, 0]
+        cells.append(f"{number(middle)} [{number(low)}, {number(high)}]")
+    cells.append(" / ".join(f"{count:.0f}" for count in method.queries()))
+    return [*cells, number(method.seconds_per_query("wall")), number(method.seconds_per_query("cpu"))]
+
+
+def _behaviour(records: Sequence[Record], problems: Sequence[Problem]) -> str:
+    """What crashed, hung or was not the same twice."""
+    parts = ["## Crashes, hangs and repeatability", ""]
+    ended = [record for record in records if record.status != FINISHED]
+    if ended:
+        rows = [[r.task.method, r.task.problem, f"{r.task.seed}", r.status, r.reason, number(r.seconds)] for r in ended]
+        parts.append(table(["method", "problem", "seed", "ended", "reason", "after s"], rows))
+    else:
+        runs = sum(len(method.records) for problem in problems for method in problem.methods.values())
+        parts.append(f"All {runs} runs ended as they should.")
+    short = [record for record in records if record.status == FINISHED and record.reason]
+    if short:
+        named = "; ".join(f"{record.task}: {record.reason}" for record in short[:20])
+        more = f"; and {len(short) - 20} more" if len(short) > 20 else ""
+        parts += ["", f"Runs that ended before the cost did: {named}{more}."]
+    twice = determinism(records)
+    if twice:
+        parts += ["", "Run twice with one seed:", ""]
+        rows = [
+            [name, ", ".join(f"{p}: {'same' if s else 'DIFFERENT'}" for p, s in found.items())]
+            for name, found in twice.items()
+        ]
+        parts.append(table(["method", "the two runs"], rows))
+    return "\n".join(parts)
+
+
+def _methods(entries: Mapping[str, MethodEntry], names: Sequence[str]) -> str:
+    rows: list[list[str]] = []
+    for name in names:
+        entry = entries.get(name)
+        if entry is not None:
+            starts, batch = "yes" if entry.takes_starts else "no", "yes" if entry.batch else "no"
+            rows.append([name, entry.paper, entry.where, entry.differs, starts, batch])
+    head = ["method", "published in", "what runs", "what differs", "takes starts", "batches"]
+    return "\n".join(["## Methods", "", table(head, rows)])

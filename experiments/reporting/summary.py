@@ -1,0 +1,167 @@
+"""Records put in order for a report: by problem and method, with the curves and figures that tables are made of."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+import numpy as np
+
+from experiments.harness.run_record import FINISHED, Record
+from experiments.reporting.curves import KINDS, Curve, curve, quartiles, reached
+
+SHARES = (0.1, 0.25, 0.5, 1.0)
+"""Marks at which methods are compared: shares of the cost after the starts."""
+
+RANDOM = "random"
+
+DEFAULT = "bmbo_gp"
+"""What a study uses unless told otherwise."""
+
+OURS = "bmbo"
+"""What the names of the package's own method begin with; all others are peers to it."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """All runs of one method on one problem."""
+
+    name: str
+    records: tuple[Record, ...]
+    charged: bool = True
+
+    @cached_property
+    def curves(self) -> dict[str, list[Curve]]:
+        """A curve of each kind for every seed."""
+        return {kind: [curve(record, kind, self.charged) for record in self.records] for kind in KINDS}
+
+    def losses(self, kind: str, mark: float) -> list[float]:
+        """Of every seed at a cost."""
+        return [each.at(mark) for each in self.curves[kind]]
+
+    def seconds_per_query(self, clock: str) -> float:
+        """Mean seconds of the method for each evaluation that it asked for; `clock` is "wall" or "cpu"."""
+        total, count = 0.0, 0
+        for record in self.records:
+            asked = {row.batch: getattr(row, clock) for row in record.evaluations if row.batch > 0}
+            total += sum(asked.values())
+            count += sum(row.batch > 0 for row in record.evaluations)
+        return total / count if count else math.nan
+
+    def queries(self) -> list[float]:
+        """Mean number of its own evaluations at each level."""
+        levels = [row.level for record in self.records for row in record.evaluations if row.batch > 0]
+        num_levels = max(len(record.header.get("costs", [])) for record in self.records)
+        return [levels.count(level) / len(self.records) for level in range(num_levels)]
+
+    def median_values(self, *, of_starts: bool = False) -> list[float]:
+        """Of its own evaluations, or of its starts, at each level; NaN where there are none."""
+        num_levels = max(len(record.header["costs"]) for record in self.records)
+        values: list[list[float]] = [[] for _ in range(num_levels)]
+        for record in self.records:
+            for row in record.evaluations:
+                if row.value is not None and (row.batch == 0) == of_starts:
+                    values[row.level].append(row.value)
+        return [median(each) if each else math.nan for each in values]
+
+    def faults(self) -> list[Record]:
+        """Runs that did not end as they should."""
+        return [record for record in self.records if record.status != FINISHED]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All methods on one problem."""
+
+    name: str
+    methods: Mapping[str, Method]
+    start_cost: float
+    total_cost: float
+    has_optimum: bool
+
+    def mark(self, share: float) -> float:
+        """The cost at a share of what comes after the starts."""
+        return self.start_cost + share * (self.total_cost - self.start_cost)
+
+    def ordered(self) -> list[Method]:
+        """The best at the end first."""
+        return sorted(self.methods.values(), key=lambda each: (self.median(each.name), each.name))
+
+    def median(self, method: str, kind: str = "observed", share: float = 1.0) -> float:
+        """The median loss over seeds."""
+        return float(quartiles(self.methods[method].curves[kind], [self.mark(share)])[1, 0])
+
+    def best_peer(self) -> str | None:
+        """The method that is not ours and not random search with the smallest median loss at the end."""
+        peers = [each.name for each in self.ordered() if not each.name.startswith(OURS) and each.name != RANDOM]
+        return peers[0] if peers else None
+
+    def duels(self, method: str, reference: str) -> tuple[int, int, int]:
+        """On how many seeds that both have a method ends better than a reference, as good, and worse.
+
+        A seed's starts are the same for all that take them: luck with these does not count here.
+        """
+        ends = [self._ends(name) for name in (method, reference)]
+        pairs = [(ends[0][seed], ends[1][seed]) for seed in ends[0].keys() & ends[1].keys()]
+        better, worse = sum(own < other for own, other in pairs), sum(own > other for own, other in pairs)
+        return better, len(pairs) - better - worse, worse
+
+    def _ends(self, method: str) -> dict[int, float]:
+        """The loss of the best observed at the end, by seed."""
+        runs = self.methods[method]
+        losses = runs.losses("observed", self.mark(1.0))
+        return {record.task.seed: loss for record, loss in zip(runs.records, losses, strict=True)}
+
+    def cost_ratio(self, method: str, reference: str, kind: str = "observed") -> float:
+        """The cost at which a method reaches what a reference ends with, over the reference's own; inf where never."""
+        target = self.median(reference, kind)
+        own = reached(self.methods[reference].curves[kind], target)
+        found = reached(self.methods[method].curves[kind], target)
+        return found / own if math.isfinite(own) and found <= self.total_cost * (1 + 1e-9) else math.inf
+
+
+def problems_of(records: Iterable[Record], charged: bool = True) -> list[Problem]:
+    """Records by problem, those with nothing to show left out; repeats are for the test of determinism alone."""
+    grouped: dict[str, dict[str, list[Record]]] = {}
+    for record in records:
+        if not record.task.repeat and record.evaluations:
+            grouped.setdefault(record.task.problem, {}).setdefault(record.task.method, []).append(record)
+    found: list[Problem] = []
+    for name, methods in sorted(grouped.items()):
+        every = [record for runs in methods.values() for record in runs]
+        ordered = {method: Method(method, tuple(runs), charged) for method, runs in sorted(methods.items())}
+        found.append(
+            Problem(
+                name,
+                ordered,
+                start_cost=min(record.header["start_cost"] for record in every),
+                # The least: further on some would be compared with nothing.
+                total_cost=min(record.header["settings"]["total_cost"] for record in every),
+                has_optimum=every[0].header["optimum"] is not None,
+            )
+        )
+    return found
+
+
+def common_methods(problems: Sequence[Problem]) -> list[str]:
+    """Methods that have runs on all of some problems."""
+    names = [set(problem.methods) for problem in problems]
+    return sorted(set.intersection(*names)) if names else []
+
+
+def determinism(records: Iterable[Record]) -> dict[str, dict[str, bool]]:
+    """Of each method that was run twice with one seed: by problem, whether both runs were the same."""
+    records = list(records)
+    first = {record.task.stem: record for record in records if not record.task.repeat}
+    found: dict[str, dict[str, bool]] = {}
+    for record in records:
+        original = first.get(record.task.stem.removesuffix(".repeat"))
+        if record.task.repeat and original is not None:
+            found.setdefault(record.task.method, {})[record.task.problem] = record.same_course(original)
+    return found
+
+
+def grid(problem: Problem) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """Costs at which a figure draws its curves: as fine as it can show."""
+    return np.linspace(min(problem.start_cost, problem.total_cost), problem.total_cost, 200)

@@ -1,0 +1,240 @@
+"""Commands that only read a study."""
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from bmbo.cli.arguments import STATES, Target
+from bmbo.cli.text_tables import configuration, duration, table, text
+from bmbo.cli.worker_without_planning import current_term
+from bmbo.ledger import ASKED, Entry, Ledger, Owner, redacted
+from bmbo.ledger.planner_lease import OWNER
+from bmbo.problem import Problem
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A study as it stands."""
+
+    target: Target
+    ledger: Ledger
+    problem: Problem
+    entries: tuple[Entry, ...]
+    spent: float
+    best: Entry | None
+
+    @classmethod
+    def of(cls, target: Target) -> "Reading":
+        """Reads a study that exists, and makes nothing."""
+        must_exist(target.storage)
+        ledger = Ledger.load(target.storage, target.name)
+        record = ledger.read()
+        best = record.history.best
+        return cls(
+            target,
+            ledger,
+            record.history.priced,
+            record.entries,
+            record.history.spent,
+            None if best is None else record.entries[best.number],
+        )
+
+    @property
+    def planner(self) -> str | None:
+        """Who holds the planner's lease, if anyone does."""
+        term = current_term(self.ledger.storage, self.target.name)
+        return None if term is None else term.user_attrs.get(OWNER)
+
+    def described(self, entry: Entry) -> dict[str, Any]:
+        """A trial in JSON's types."""
+        query, outcome = entry.trial.query, entry.trial.outcome
+        return {
+            "number": entry.trial.number,
+            "state": entry.state,
+            "level": query.level,
+            "fidelity": self.problem.ladder[query.level].value,
+            "params": self.problem.space.decode(query.unit),
+            "value": entry.trial.value,
+            "cost": None if outcome is None else outcome.cost,
+            "seconds": None if outcome is None else outcome.seconds,
+            "error": None if outcome is None else outcome.error,
+            "owner": None if entry.owner is None else shown_owner(entry.owner),
+            "batch": entry.batch,
+            "retries": entry.retries,
+            "resume_from": entry.resume_from,
+            "duplicate_of": entry.duplicate_of,
+            "begun": None if entry.begun is None else entry.begun.isoformat(),
+            "ended": None if entry.ended is None else entry.ended.isoformat(),
+        }
+
+
+def must_exist(storage: str) -> None:
+    """Refuses a file that is not there: opening it would make it."""
+    path = storage
+    if "://" in storage:
+        try:
+            url = make_url(storage)
+        except ArgumentError:
+            # The ledger says what is wrong with it.
+            return
+        if url.get_backend_name() != "sqlite" or not url.database or url.database.startswith("file:"):
+            return
+        path = url.database
+    if not Path(path).exists():
+        raise ValueError(f"there is no storage {redacted(storage)}; is this the right folder?")
+
+
+def shown_owner(owner: str) -> str:
+    """Who runs something, for people: machine and process."""
+    known = Owner.of(owner)
+    if known is None:
+        return "you (by ask)" if owner == ASKED else owner
+    return f"{known.host.partition('/')[0]}:{known.pid}"
+
+
+def status(arguments: argparse.Namespace) -> int:
+    """How far a study has come."""
+    reading = Reading.of(Target.of(arguments))
+    counts = {
+        state: [
+            sum(entry.state == state and entry.trial.query.level == level for entry in reading.entries)
+            for level in range(reading.problem.ladder.num_levels)
+        ]
+        for state in STATES
+    }
+    running = [entry for entry in reading.entries if entry.state == "running"]
+    if arguments.json:
+        print(json.dumps(_status_json(reading, counts, running), indent=2))
+        return 0
+    direction = "maximize" if reading.problem.maximise else "minimize"
+    print(f"study {reading.target.name} in {redacted(reading.target.storage)} ({direction})")
+    costs = "cost (mean seconds)" if reading.ledger.problem.ladder.measured else "cost"
+    rows = [
+        [level, fidelity.name, fidelity.cost, *(counts[state][level] for state in STATES)]
+        for level, fidelity in enumerate(reading.problem.ladder.fidelities)
+    ]
+    print(table(["level", "fidelity", costs, *STATES], rows))
+    print(f"cost spent: {text(reading.spent)}{_share(reading)}")
+    print(f"best: {'none at the top fidelity yet' if reading.best is None else _line(reading, reading.best)}")
+    print(f"planner: {'nobody at the moment' if (who := reading.planner) is None else shown_owner(who)}")
+    if running:
+        print("running:")
+        ages = [[e.trial.number, e.trial.query.level, shown_owner(e.owner or "?"), _age(e)] for e in running]
+        print(table(["trial", "level", "owner", "for"], ages))
+    return 0
+
+
+def _status_json(reading: Reading, counts: dict[str, list[int]], running: Sequence[Entry]) -> dict[str, Any]:
+    planner = reading.planner
+    levels = [
+        {"level": level, "fidelity": fidelity.value, "name": fidelity.name, "cost": fidelity.cost}
+        | {state: counts[state][level] for state in STATES}
+        for level, fidelity in enumerate(reading.problem.ladder.fidelities)
+    ]
+    return {
+        "study": reading.target.name,
+        "storage": redacted(reading.target.storage),
+        "direction": "maximize" if reading.problem.maximise else "minimize",
+        "trials": {state: sum(numbers) for state, numbers in counts.items()},
+        "levels": levels,
+        "spent": reading.spent,
+        "best": None if reading.best is None else reading.described(reading.best),
+        "planner": None if planner is None else shown_owner(planner),
+        "running": [reading.described(entry) | {"seconds": _seconds(entry)} for entry in running],
+    }
+
+
+def best(arguments: argparse.Namespace) -> int:
+    """The best configuration."""
+    reading = Reading.of(Target.of(arguments))
+    if reading.best is None:
+        top = reading.problem.ladder[reading.problem.ladder.top].name
+        raise ValueError(f"study {reading.target.name!r} has no finished trial at the top fidelity ({top}) yet")
+    if arguments.json:
+        print(json.dumps(reading.described(reading.best), indent=2))
+    else:
+        print(f"value  {reading.best.trial.value!r}  (trial {reading.best.trial.number})")
+        params = reading.problem.space.decode(reading.best.trial.query.unit)
+        print(table(["parameter", "value"], [[name, repr(value)] for name, value in params.items()]))
+    return 0
+
+
+def trials(arguments: argparse.Namespace) -> int:
+    """Every trial, or those of one state or level."""
+    reading = Reading.of(Target.of(arguments))
+    chosen = [
+        reading.described(entry)
+        for entry in reading.entries
+        if arguments.state in (None, entry.state) and arguments.level in (None, entry.trial.query.level)
+    ]
+    if arguments.json:
+        print(json.dumps(chosen, indent=2))
+        return 0
+    rows = [
+        [t["number"], t["state"], t["level"], t["fidelity"], t["value"], t["cost"], *t["params"].values(), t["error"]]
+        for t in chosen
+    ]
+    head = ["trial", "state", "level", "fidelity", "value", "cost", *reading.problem.space.names, "error"]
+    print(table(head, rows))
+    return 0
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """All trials as a table of a common format."""
+    reading = Reading.of(Target.of(arguments))
+    output: Path | None = arguments.output
+    chosen = arguments.format or ("json" if output is not None and output.suffix == ".json" else "csv")
+    described = [reading.described(entry) for entry in reading.entries]
+    if chosen == "json":
+        written = json.dumps(described, indent=2) + "\n"
+    else:
+        flat = [
+            {**{name: value for name, value in trial.items() if name != "params"}, **_named(trial["params"])}
+            for trial in described
+        ]
+        head = list(flat[0]) if flat else ["number"]
+        buffer = io.StringIO()
+        writer = csv.DictWriter(buffer, head, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(flat)
+        written = buffer.getvalue()
+    if output is None:
+        sys.stdout.write(written)
+    else:
+        output.write_text(written, encoding="utf-8")
+        print(f"{len(described)} trials written to {output}", file=sys.stderr)
+    return 0
+
+
+def _named(params: dict[str, Any]) -> dict[str, Any]:
+    # As Optuna's trials_dataframe names them: a parameter may be called "value".
+    return {f"params_{name}": value for name, value in params.items()}
+
+
+def _line(reading: Reading, entry: Entry) -> str:
+    params = configuration(reading.problem.space.decode(entry.trial.query.unit))
+    return f"{text(entry.trial.value)} (trial {entry.trial.number}): {params}"
+
+
+def _share(reading: Reading) -> str:
+    run = reading.ledger.last_run
+    return "" if run is None or run.total_cost is None else f" of {text(float(run.total_cost))}"
+
+
+def _seconds(entry: Entry) -> float | None:
+    return None if entry.begun is None else (datetime.now() - entry.begun).total_seconds()
+
+
+def _age(entry: Entry) -> str:
+    seconds = _seconds(entry)
+    return "-" if seconds is None else duration(seconds)

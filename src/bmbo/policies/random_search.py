@@ -1,0 +1,32 @@
+"""Random search, and the random queries that other policies begin with or fall back on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from bmbo.history import History, Query
+from bmbo.problem import Problem
+
+
+def random_queries(key: PRNGKeyArray, problem: Problem, first: int, levels: Sequence[int]) -> list[Query]:
+    """One query a level, uniform in the cube and snapped; that of trial number i depends on the key and i alone."""
+    queries: list[Query] = []
+    for offset, level in enumerate(levels):
+        key_trial = jax.random.fold_in(key, first + offset)
+        unit = np.asarray(jax.random.uniform(key_trial, (problem.space.dim,)), np.float64)
+        queries.append(Query(tuple(float(u) for u in problem.space.snap(unit)), level))
+    return queries
+
+
+@dataclass(frozen=True)
+class Random:
+    """Uniform random search at the top fidelity."""
+
+    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+        """See `Policy`."""
+        levels = [history.problem.ladder.top] * num
+        return random_queries(key, history.problem, len(history.trials), levels), carry

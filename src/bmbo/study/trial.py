@@ -1,0 +1,98 @@
+"""What an objective receives, and what readers of a study see."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bmbo.history import History
+from bmbo.ledger import Entry
+from bmbo.problem import FidelityValue
+from bmbo.study.checkpoints import folder_for, source_of
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an objective receives, and what is known of it afterwards.
+
+    Attributes:
+        number: of the trial in its study.
+        params: the configuration to run.
+        fidelity: the value of the fidelity to run it at.
+        level: the fidelity's place, 0 the roughest.
+        state: "waiting", "running", "complete" or "failed".
+        value: what was observed; None while it runs, or when it failed.
+        error: why it failed.
+        cost: what it cost.
+        seconds: how long it ran.
+        resume_from: checkpoint folder of the same configuration at the highest lower fidelity, to go on from; or None.
+        begun, ended: local times.
+    """
+
+    number: int
+    params: Mapping[str, Any]
+    fidelity: FidelityValue
+    level: int
+    state: str = "running"
+    value: float | None = None
+    error: str | None = None
+    cost: float | None = None
+    seconds: float | None = field(default=None, compare=False)
+    resume_from: Path | None = field(default=None, compare=False)
+    begun: datetime | None = field(default=None, compare=False, repr=False)
+    ended: datetime | None = field(default=None, compare=False, repr=False)
+    _folder: Path = field(default=Path(), compare=False, repr=False)
+
+    @property
+    def checkpoint_dir(self) -> Path:
+        """A folder of this trial's own, made when it is first asked for; a trial that is run again finds it there."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder
+
+
+@dataclass(frozen=True)
+class StudyRecommendation:
+    """The surrogate's choice at the top fidelity, with the value it predicts there and the uncertainty of that."""
+
+    params: Mapping[str, Any]
+    value: float
+    std: float
+
+
+def view(root: Path, history: History, entry: Entry) -> Trial:
+    """A trial as users see it; `root` is where the study keeps checkpoints."""
+    trial, problem = entry.trial, history.problem
+    outcome = trial.outcome
+    # Of a finished trial it is written where it came from; of others it is found.
+    source = entry.resume_from
+    if outcome is None and (found := source_of(root, history, trial.query)) is not None:
+        source = found.number
+    return Trial(
+        number=trial.number,
+        params=problem.space.decode(trial.query.unit),
+        fidelity=problem.ladder[trial.query.level].value,
+        level=trial.query.level,
+        state=entry.state,
+        value=trial.value,
+        error=None if outcome is None else outcome.error,
+        cost=None if outcome is None else outcome.cost,
+        seconds=None if outcome is None else outcome.seconds,
+        # Absolute: a worker may have another working directory.
+        resume_from=None if source is None else folder_for(root, source).absolute(),
+        begun=entry.begun,
+        ended=entry.ended,
+        _folder=folder_for(root, trial.number).absolute(),
+    )
+
+
+def as_number(value: object) -> float:
+    """A plain float; a clear error for what is no real number."""
+    if isinstance(value, bool | str | bytes | complex | np.bool_ | np.complexfloating) or value is None:
+        raise TypeError(f"an objective must return a real number, got {value!r}")
+    try:
+        return float(value)  # pyright: ignore[reportArgumentType] (anything with __float__ will do)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"an objective must return a real number, got {value!r}") from None

@@ -1,0 +1,80 @@
+"""What a person sees while a study runs."""
+
+import pytest
+
+from bmbo.history import History, Outcome, Query
+from bmbo.problem import Fidelity, Float, Ladder, Problem, Space
+from bmbo.study.progress import Progress, describe
+
+PROBLEM = Problem(Space({"x": Float(0, 1)}), Ladder([Fidelity(1, cost=2), Fidelity(10, cost=8, name="full")]))
+
+
+def lived(*told):
+    """A history of levels and their values; None is still in flight."""
+    history = History(PROBLEM)
+    for number, (level, value) in enumerate(told):
+        history = history.asked(Query((0.5,), level))
+        if value is not None:
+            history = history.with_outcome(number, Outcome.of(value, PROBLEM.ladder[level].cost))
+    return history
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ([], "best -, 1:0 full:0"),
+        ([(0, 0.5), (0, None)], "best -, 1:2 full:0"),
+        ([(0, 0.5), (1, 0.123456789), (1, 2.0)], "best 0.12346, 1:1 full:2"),
+    ],
+)
+def test_one_line_says_the_best_at_the_top_and_the_use_of_each_level(told, text):
+    assert describe(lived(*told)) == text
+
+
+def test_with_a_budget_the_bar_runs_over_cost(capsys):
+    with Progress(lived(), 10.0, 7, True) as progress:
+        progress.show(lived((0, 1.0)))
+        progress.show(lived((0, 1.0), (1, 0.25)))
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert "100%" in last
+    assert "10/10 cost" in last
+    assert "best 0.25, 1:1 full:1" in last
+
+
+def test_without_a_budget_the_bar_runs_over_trials(capsys):
+    with Progress(lived(), None, 4, True) as progress:
+        progress.show(lived((0, 1.0)))
+        progress.show(lived((0, 1.0), (1, 0.25)))
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert "50%" in last
+    assert "2/4 trial" in last
+
+
+def test_the_bar_begins_with_what_the_study_held_before(capsys):
+    earlier = [(0, 1.0), (0, 2.0)]
+    with Progress(lived(*earlier), 10.0, None, True) as progress:
+        assert "4/10 cost" in capsys.readouterr().err.split("\r")[-1]
+        progress.show(lived(*earlier, (0, 1.0)))
+    assert "6/10 cost" in capsys.readouterr().err.split("\r")[-1]
+
+
+def test_with_a_time_limit_alone_there_is_a_count_and_no_share(capsys):
+    with Progress(lived(), None, None, True) as progress:
+        progress.show(lived((0, 1.0)))
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert "1" in last.partition("trial")[0]
+    assert "%" not in last
+
+
+def test_a_bar_that_is_not_wanted_prints_nothing(capsys):
+    with Progress(lived(), 10.0, None, False) as progress:
+        progress.show(lived((0, 1.0)))
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("limits", [(None, 1), (1.0, None)])
+def test_a_study_that_holds_more_than_the_limit_is_shown_all_the_same(limits, capsys):
+    earlier = [(0, 1.0), (0, 2.0)]
+    with Progress(lived(*earlier), *limits, True) as progress:
+        progress.show(lived(*earlier, (0, 1.0)))
+    assert "100%" in capsys.readouterr().err

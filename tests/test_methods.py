@@ -1,0 +1,215 @@
+"""The paper's baselines: every one keeps the contract of a policy, and each does what makes it what it is."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Float
+
+import bmbo
+from bmbo import methods
+from bmbo.acquisition.alternating_search import Alternating
+from bmbo.acquisition.candidate_search import OneAtATime, Search
+from bmbo.acquisition.chain_quadrature import ChainQuadrature
+from bmbo.acquisition.expected_improvement import Improvement
+from bmbo.acquisition.max_value_entropy import MaxValue
+from bmbo.acquisition.thompson_sampling import Thompson
+from bmbo.acquisition.upper_confidence_bound import UpperConfidence
+from bmbo.history import History, Outcome, Query
+from bmbo.history.dataset import Dataset
+from bmbo.inference import DeepEnsemble
+from bmbo.policies import Adaptive
+from bmbo.policies.top_fidelity_only import top_of
+from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
+from bmbo.surrogates.chained_darn import ChainedDarn
+from bmbo.surrogates.darn import Darn
+from bmbo.surrogates.darn_density import CollapsedModel
+from bmbo.surrogates.gp import CoregionalGP, IndependentGPs
+from bmbo.surrogates.networks import Network, Stack
+from bmbo.surrogates.shared_basis import SharedBasis
+from bmbo.testing import check_policy
+
+KEY = jax.random.key(0)
+SPACE = Space({"x": bmbo.Float(0, 1), "n": Int(1, 9)})
+PROBLEM = Problem(SPACE, Ladder([Fidelity(1, cost=1), Fidelity(10, cost=10)]))
+
+SEARCH = Search(num_candidates=32, num_climbs=1, climb_steps=2, optimum_candidates=32, optimum_steps=2)
+GPS = IndependentGPs(kernels=("rbf",), num_functions=16, num_hyper=2, num_features=32)
+COREGIONAL = CoregionalGP(
+    kernels=("rbf",), num_functions=16, num_hyper=2, num_features=16, num_proposals=4, max_steps=10
+)
+MES = MaxValue(num_optima=4, num_shifts=2, search=SEARCH)
+INFERENCE = DeepEnsemble(num_members=4, num_steps=5, num_steps_warm=2)
+NETWORK = Network(width=8, depth=1, activation="cosine", scaling="learned")
+CHAIN = ChainedDarn(
+    Darn(CollapsedModel(Stack(NETWORK, links="previous")), INFERENCE, num_replicas=4, double=True),
+)
+SELECT = Alternating(
+    num_candidates=32,
+    num_optimisers=8,
+    num_starts=1,
+    polish_steps=0,
+    num_shifts=4,
+    optimum_candidates=32,
+    optimum_starts=1,
+    optimum_steps=5,
+)
+
+# The recipes, each with parts too small to be good and quick to compile.
+PARTS = {
+    "mf_gp_ucb": {"surrogate": GPS, "select": UpperConfidence(2, SEARCH)},
+    "mf_mes": {"surrogate": COREGIONAL, "select": OneAtATime(MES)},
+    "mf_mes_batch": {"surrogate": COREGIONAL, "select": MES},
+    "shtl": {"surrogate": SharedBasis(widths=(8, 4), num_steps=5, num_steps_warm=2, num_functions=16)},
+    "dnn_mfbo": {"surrogate": CHAIN, "select": ChainQuadrature(num_nodes=4, num_optima=4, search=SEARCH)},
+    "sf_batch": {"surrogate": GPS, "select": Thompson(num_candidates=32, num_starts=1, num_steps=3)},
+    "bmbo_darn_1": {"surrogate": CHAIN.darn, "select": OneAtATime(SELECT), "improve": 0.0},
+}
+ONE_AT_A_TIME = ("mf_gp_ucb", "mf_mes", "shtl", "dnn_mfbo", "bmbo_darn_1")
+
+
+def small(name):
+    return replace(getattr(methods, name)(num_startup=2), **PARTS[name])
+
+
+def value_of(query):
+    return (query.unit[0] - 0.3) ** 2 + 0.5 * query.unit[1] + 0.1 * query.level
+
+
+def asked_and_told(history, query, value=None):
+    number = len(history.trials)
+    cost = history.problem.ladder.costs[query.level]
+    return history.asked(query).with_outcome(number, Outcome.of(value_of(query) if value is None else value, cost))
+
+
+def started(problem=PROBLEM, num=4):
+    """A history with so many observations at each level."""
+    history, rng = History(problem), np.random.default_rng(0)
+    for level in range(problem.ladder.num_levels):
+        for _ in range(num):
+            unit = problem.space.snap(rng.random(problem.space.dim))
+            history = asked_and_told(history, Query(tuple(map(float, unit)), level))
+    return history
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_baseline_keeps_the_contract_of_a_policy(name):
+    check_policy(small(name), PROBLEM, num=2, rounds=4)
+
+
+@pytest.mark.parametrize("name", ONE_AT_A_TIME)
+def test_sequential_methods_give_one_query_however_many_are_asked_for(name):
+    queries, _ = small(name).suggest(KEY, started(), 3)
+    assert len(queries) == 1
+
+
+@pytest.mark.parametrize("name", ["mf_mes_batch", "sf_batch"])
+def test_batch_methods_give_as_many_distinct_queries_as_asked_for(name):
+    queries, _ = small(name).suggest(KEY, started(), 3)
+    assert len({(query.unit, query.level) for query in queries}) == 3
+
+
+@pytest.mark.parametrize("name", ["mf_gp_ucb", "mf_mes", "sf_batch"])
+def test_one_level_a_categorical_and_maximisation_are_enough(name):
+    space = Space({"x": bmbo.Float(0, 1), "kind": Categorical(["a", "b", "c"])})
+    problem = Problem(space, Ladder([Fidelity("full", cost=2)]), maximise=True)
+    queries, _ = small(name).suggest(KEY, started(problem), 2)
+    assert all(query.level == 0 and query.unit == tuple(space.snap(np.asarray(query.unit))) for query in queries)
+    assert queries
+
+
+def test_a_single_fidelity_method_starts_and_stays_at_the_top():
+    policy = small("sf_batch")
+    queries, _ = policy.suggest(KEY, History(PROBLEM), 4)
+    assert [query.level for query in queries] == [1, 1]
+    queries, _ = policy.suggest(KEY, started(), 2)
+    assert [query.level for query in queries] == [1, 1]
+
+
+def test_a_single_fidelity_method_does_not_see_what_lower_levels_gave():
+    history = started()
+    changed = History(PROBLEM)
+    for trial in history.trials:
+        changed = asked_and_told(changed, trial.query, 100.0 if trial.query.level == 0 else None)
+    policy = small("sf_batch")
+    assert policy.suggest(KEY, history, 2)[0] == policy.suggest(KEY, changed, 2)[0]
+
+
+def test_the_top_of_a_history_keeps_its_trials_in_order_and_in_flight():
+    history = started().asked(Query((0.5, 0.5), 1)).asked(Query((0.25, 0.5), 0))
+    top = top_of(history)
+    assert [trial.number for trial in top.trials] == list(range(5))
+    assert [trial.value for trial in top.trials[:4]] == [trial.value for trial in history.trials[4:8]]
+    assert top.problem.ladder.num_levels == 1
+    assert len(top.pending) == 1
+
+
+def test_expected_improvement_is_over_the_best_value_at_the_top():
+    history = started()
+    given = Improvement().given(history)
+    top = np.array([trial.value for trial in history.trials if trial.query.level == 1])
+    assert given.best == pytest.approx((np.mean(top) - np.min(top)) / np.std(top), rel=1e-4)
+    assert len(given.known) == 4
+    assert Improvement().given(History(PROBLEM)) == Improvement()
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_a_way_to_select_that_no_history_can_set_is_refused():
+    with pytest.raises(TypeError, match="given"):
+        Adaptive(GPS, MES)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_a_chain_that_sees_all_lower_levels_is_refused():
+    with pytest.raises(ValueError, match="previous"):
+        ChainedDarn(Darn.preset("default"))
+
+
+def test_the_chain_of_dnn_mfbo_is_the_default_one_with_other_links():
+    surrogate = methods.dnn_mfbo().surrogate
+    default = Darn.preset("default")
+    assert surrogate.darn.model.stack == replace(default.model.stack, links="previous")
+    assert surrogate.darn.inference == default.inference
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["slope"], meta_fields=[])
+@dataclass(frozen=True)
+class Lines:
+    """Linear functions: a posterior that compiles in no time."""
+
+    slope: Float[Array, "s d"]
+
+    def draw(self, unit):
+        return (unit @ self.slope.T).T[..., None]
+
+    def draw_each(self, unit):
+        return jnp.einsum("sqd,sd->sq", unit, self.slope)[..., None]
+
+    @property
+    def noise(self):
+        return jnp.zeros(1)
+
+
+def test_thompson_places_are_maximisers_of_distinct_draws():
+    posterior = Lines(jax.random.normal(KEY, (8, 2)))
+    space = Space({"x": bmbo.Float(0, 1), "y": bmbo.Float(0, 1)})
+    unit, order = Thompson(num_candidates=32).maximisers(KEY, posterior, space)
+    assert sorted(np.asarray(order).tolist()) == list(range(8))
+    # A line is largest at the corner that its slopes point to.
+    assert np.array_equal(np.asarray(unit), np.asarray(posterior.slope[order] > 0, np.float32))
+    problem = Problem(space, Ladder([Fidelity("full", cost=1)]))
+    queries = Thompson(num_candidates=32)(KEY, posterior, problem, [Query((1.0, 1.0), 0)], 3)
+    corners = {tuple(row) for row in np.asarray(unit).tolist()} - {(1.0, 1.0)}
+    assert {query.unit for query in queries} == corners if len(corners) == 3 else len(queries) == 3
+
+
+def test_given_its_own_lower_output_a_chain_has_its_own_top():
+    posterior, _, _ = CHAIN.fit(KEY, Dataset.of(started()))
+    unit = jnp.asarray([[0.2, 0.5], [0.7, 0.25]])
+    drawn = posterior.draw(unit)
+    for draw in range(0, drawn.shape[0], 5):
+        given = posterior.top_given(unit, 0, drawn[draw, :, :1])
+        assert np.allclose(given[draw, :, 0], drawn[draw, :, 1], atol=1e-4)
