@@ -1,13 +1,13 @@
-"""BoTorch as its users run it today on a problem with a few named fidelities: the peer of our own suggestions.
+"""Suggest queries with BoTorch as its users do today, on a problem with a few named fidelities.
 
 The steps are those of BoTorch's tutorial "Multi-fidelity BO with discrete fidelities"
-(https://botorch.org/docs/tutorials/discrete_multi_fidelity_bo) with max-value entropy in place of the tutorial's
-knowledge gradient: both weigh information by cost, and max-value entropy is the kin of our own acquisition. Nothing is
-tuned.
+(https://botorch.org/docs/tutorials/discrete_multi_fidelity_bo), with max-value entropy instead of the knowledge
+gradient of the tutorial. Both weigh information by cost, and max-value entropy is closer to our own acquisition.
+Nothing is tuned.
 """
 
-# PyTorch and BoTorch are peers of the benchmarks alone and not part of the development environment, so they are
-# imported inside functions and may be missing.
+# PyTorch and BoTorch are peers and not part of the development environment. They are imported inside functions, and may
+# be missing.
 # pyright: reportMissingImports=false
 # ruff: noqa: PLC0415
 
@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 NUM_RESTARTS = 5
 RAW_SAMPLES = 128
 OPTIONS: dict[str, bool | float | int | str] = {"batch_limit": 5, "maxiter": 200}
-"""These three are what the tutorial passes to optimize_acqf_mixed."""
+"""The tutorial passes these three to optimize_acqf_mixed."""
 
 NUM_CANDIDATES = 1000
-"""Points over which the maximum is sampled: the example in the docstring of qMultiFidelityMaxValueEntropy."""
+"""Points over which the maximum is sampled, as in the docstring of qMultiFidelityMaxValueEntropy."""
 
 
 def is_installed() -> bool:
-    """Whether PyTorch and BoTorch can be imported here."""
+    """Return whether PyTorch and BoTorch can be imported here."""
     return all(importlib.util.find_spec(name) is not None for name in ("torch", "botorch"))
 
 
@@ -42,10 +42,10 @@ def suggest(
     *,
     num_refits: int = 0,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], float, float]:
-    """The next `num` points [num, d] and their levels [num], and the seconds of fitting and of selecting.
+    """Return the next `num` points [num, d], their levels [num], and the seconds of fitting and of selecting.
 
-    Observations come level by level, lowest first; a level may be empty. Larger values are better. Zero refits is the
-    stock behaviour; one goes on from the false convergence that `fit` tells of.
+    Observations are given level by level, lowest first. A level may be empty. Larger values are better. Zero refits is
+    the stock behaviour. One refit continues after the false convergence that `fit` describes.
     """
     import torch
     from botorch.utils.sampling import manual_seed
@@ -67,18 +67,18 @@ def suggest(
 
 
 def rank_fidelities(num_levels: int) -> NDArray[np.float64]:
-    """Levels as BoTorch's fidelity column wants them: evenly spaced by rank, with the target at 1.
+    """Return the levels as numbers for BoTorch's fidelity column: evenly spaced by rank, with the target at 1.
 
-    Named levels have no natural number; equal steps are what a user without better knowledge would write.
+    Named levels have no natural numbers. A user without better knowledge would take equal steps.
     """
     return 1.0 - np.arange(num_levels)[::-1] / max(num_levels - 1, 1)
 
 
 def fit(inputs: Any, values: Any, num_refits: int = 0) -> Any:
-    """The stock model with fidelity in the last column; all levels are standardised together, as the model does.
+    """Return the fitted stock model, with the fidelity in the last column. It standardises all levels together.
 
-    The stock fit can stop early and report success: L-BFGS-B tries one wild step, meets an infinite or huge loss, falls
-    back to where it was and takes the lack of change for convergence. Fitting again from there goes on.
+    The stock fit can stop early and report success: L-BFGS-B tries a very large step, finds an infinite or huge loss,
+    goes back, and takes the lack of change for convergence. A second fit continues from there.
     """
     from botorch.fit import fit_gpytorch_mll
     from botorch.models.gp_regression_fidelity import SingleTaskMultiFidelityGP
@@ -95,7 +95,7 @@ def fit(inputs: Any, values: Any, num_refits: int = 0) -> Any:
 
 
 def select(model: Any, fidelities: NDArray[np.float64], costs: Sequence[float], num: int) -> NDArray[np.float64]:
-    """Greedy choice of `num` rows, each the best over all levels given fantasies at the rows before it."""
+    """Return `num` rows, chosen greedily: each is the best over all levels, given fantasies at the rows before it."""
     import torch
     from botorch.acquisition.max_value_entropy_search import qMultiFidelityMaxValueEntropy
     from botorch.acquisition.utils import project_to_target_fidelity
@@ -116,14 +116,14 @@ def select(model: Any, fidelities: NDArray[np.float64], costs: Sequence[float], 
         raw_samples=RAW_SAMPLES,
         fixed_features_list=[{width - 1: float(s)} for s in fidelities],
         options=OPTIONS,
-        # The joint value of the batch would call the acquisition with q > 1, which it refuses.
+        # The joint value of the batch would call the acquisition with q > 1, which raises an error.
         return_acq_values=False,
     )
     return chosen.detach().numpy()
 
 
 def _utility(fidelities: NDArray[np.float64], costs: Sequence[float]) -> Any:
-    """Information per cost, with exactly the given costs: BoTorch's affine cost model cannot hold 1, 10, 50."""
+    """Return the utility: information per cost. BoTorch's affine cost model cannot represent costs of 1, 10, 50."""
     import torch
     from botorch.acquisition.cost_aware import InverseCostWeightedUtility
     from botorch.models.deterministic import GenericDeterministicModel

@@ -1,9 +1,9 @@
-"""Does the surrogate know what it does not know: how often the truth lies inside its predictive intervals.
+"""Measure how often the truth lies inside the predictive intervals of the surrogate.
 
     python benchmarks/calibration.py --out-svg docs/figures/calibration.svg
 
-The functions and training points are those of surrogate_table.py; an interval is central, of function draws with noise
-draws added.
+The functions and training points are those of surrogate_table.py. The intervals are central intervals of function draws
+with noise draws added.
 """
 
 import argparse
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 from tqdm import tqdm
 
 from bmbo.surrogates.darn import Darn
@@ -28,22 +30,22 @@ from surrogate_table import (
     quick,
     write,
 )
+from svg_figures import COLOURS, drawing, svg_text
 
 SHOWN = (0.5, 0.8, 0.95)
-"""Intervals of the table."""
+"""Sizes of the intervals in the table."""
 
 NOMINAL = np.round(np.arange(0.05, 0.96, 0.05), 2)
-"""Intervals of the figure; those of the table are among them."""
+"""Sizes of the intervals in the figure. They include those of the table."""
 
 NUM_NOISE = 8
-"""Noise draws a function draw: enough that the number of functions, not this, limits how well a quantile is known."""
+"""Noise draws per function draw. With so many, the number of functions limits the precision of a quantile."""
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73")
-"""Told apart by colour-blind readers too (Okabe and Ito)."""
+X_LABEL, Y_LABEL = "nominal size of the interval", "held-out points inside"
 
 
 def coverage(prediction: Prediction, truth: Floats, generator: np.random.Generator) -> Floats:
-    """Share of points inside the central interval of each nominal size."""
+    """Return the share of points inside the central interval of each nominal size."""
     scale = np.sqrt(prediction.variance)
     shape = (NUM_NOISE, *prediction.outputs.shape)
     outcomes = prediction.outputs[None] + scale[None] * generator.standard_normal(shape)
@@ -54,15 +56,15 @@ def coverage(prediction: Prediction, truth: Floats, generator: np.random.Generat
 
 
 def measure(name: str, surrogate: Darn, num_test: int, seed: int) -> Floats:
-    """Coverage after one fit."""
+    """Return the coverage after one fit."""
     sample = draw_sample(FUNCTIONS[name](), SIZES[name], num_test, seed)
     prediction, _ = fit_and_predict(surrogate, sample, seed)
-    # A stream apart from that of the points.
+    # Another random stream than that of the points.
     return coverage(prediction, sample.standardised(sample.test_value), np.random.default_rng((seed, 1)))
 
 
 def table(observed: dict[str, Floats]) -> str:
-    """A row a seed, and their mean."""
+    """Return a table with a row for each seed, and their mean."""
     columns = [int(np.flatnonzero(np.isclose(NOMINAL, shown))[0]) for shown in SHOWN]
 
     def row(name: str, label: str, shares: Floats) -> list[str]:
@@ -75,55 +77,28 @@ def table(observed: dict[str, Floats]) -> str:
     return markdown(["function", "seed", *[f"inside {100 * shown:.0f} %" for shown in SHOWN]], rows)
 
 
-def _path(x: Floats, y: Floats) -> str:
-    return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-
-
-def _line(name: str, shares: Floats, colour: str, place: int) -> str:
-    """One function: its mean as a line, the range over seeds as a band, and its name."""
-    x = 60 + 340 * np.concatenate([[0.0], NOMINAL])
-
-    def height(each: Floats) -> Floats:
-        return 360 - 340 * np.concatenate([[0.0], each])
-
-    low, mean, high = (height(np.asarray(f(shares, axis=0))) for f in (np.min, np.mean, np.max))
-    band = _path(np.concatenate([x, x[::-1]]), np.concatenate([low, high[::-1]]))
-    y = 44 + 20 * place
-    return (
-        f'<polygon points="{band}" fill="{colour}" fill-opacity="0.15"/>\n'
-        f'<polyline points="{_path(x, mean)}" fill="none" stroke="{colour}" stroke-width="2"/>\n'
-        f'<line x1="76" y1="{y}" x2="96" y2="{y}" stroke="{colour}" stroke-width="2"/>\n'
-        f'<text x="102" y="{y + 4}">{name}</text>'
-    )
-
-
 def svg(observed: dict[str, Floats]) -> str:
-    """A reliability diagram that needs nothing to be drawn with."""
-    ticks: list[str] = []
-    for percent in range(0, 101, 20):
-        x, y = 60 + 3.4 * percent, 360 - 3.4 * percent
-        ticks.append(f'<line x1="{x:.0f}" y1="20" x2="{x:.0f}" y2="360" stroke="#e5e5e5"/>')
-        ticks.append(f'<line x1="60" y1="{y:.0f}" x2="400" y2="{y:.0f}" stroke="#e5e5e5"/>')
-        ticks.append(f'<text x="{x:.0f}" y="378" text-anchor="middle">{percent} %</text>')
-        ticks.append(f'<text x="54" y="{y + 4:.0f}" text-anchor="end">{percent} %</text>')
-    lines = [_line(name, shares, COLOURS[place], place) for place, (name, shares) in enumerate(observed.items())]
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 420 410" font-family="sans-serif" font-size="12">',
-        "<title>Share of held-out points inside central predictive intervals</title>",
-        '<rect width="420" height="410" fill="white"/>',
-        *ticks,
-        '<line x1="60" y1="360" x2="400" y2="20" stroke="#808080" stroke-dasharray="5 4"/>',
-        *lines,
-        '<text x="230" y="400" text-anchor="middle">nominal size of the interval</text>',
-        '<text x="14" y="190" text-anchor="middle" transform="rotate(-90 14 190)">held-out points inside</text>',
-        "</svg>",
-    ]
-    return "\n".join(parts)
+    """Return a reliability diagram as SVG text. Lines are means over seeds, and bands are their ranges."""
+    nominal = np.concatenate([[0.0], NOMINAL])
+    with drawing():
+        made = Figure(figsize=(5.2, 5.0), layout="constrained")
+        axes = made.subplots()
+        axes.plot([0, 1], [0, 1], color="#808080", linestyle=(0, (5, 4)), linewidth=1)
+        for colour, (name, shares) in zip(COLOURS, observed.items(), strict=False):
+            with_origin = np.column_stack([np.zeros(len(shares)), shares])
+            low, high = with_origin.min(axis=0), with_origin.max(axis=0)
+            axes.fill_between(nominal, low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(nominal, with_origin.mean(axis=0), color=colour, linewidth=2, label=name)
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=X_LABEL, ylabel=Y_LABEL, aspect="equal")
+        axes.xaxis.set_major_formatter(PercentFormatter(1))
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        axes.legend(loc="upper left")
+        return svg_text(made, "Share of held-out points inside central predictive intervals")
 
 
 def html(observed: dict[str, Floats]) -> str:
-    """The same as an interactive page; needs plotly, the extra `plot`."""
-    import plotly.graph_objects as go  # noqa: PLC0415 (an extra: the script runs without)
+    """Return the figure as an interactive page. It needs plotly, the extra `plot`."""
+    import plotly.graph_objects as go  # noqa: PLC0415 (an extra; the script runs without it)
 
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", name="calibrated", line={"dash": "dash", "color": "grey"})
@@ -133,8 +108,8 @@ def html(observed: dict[str, Floats]) -> str:
         error["arrayminus"] = mean - np.min(shares, axis=0)
         figure.add_scatter(x=NOMINAL, y=mean, mode="lines+markers", name=name, line={"color": colour}, error_y=error)
     figure.update_layout(
-        xaxis={"title": "nominal size of the interval", "tickformat": ".0%"},
-        yaxis={"title": "held-out points inside", "tickformat": ".0%", "range": [0, 1]},
+        xaxis={"title": X_LABEL, "tickformat": ".0%"},
+        yaxis={"title": Y_LABEL, "tickformat": ".0%", "range": [0, 1]},
     )
     return figure.to_html(include_plotlyjs="cdn")
 
@@ -147,9 +122,9 @@ def _record(observed: dict[str, Floats], seeds: Sequence[int]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
-    parser.add_argument("--seeds", type=int, default=5, help="how many, from 0 on")
-    parser.add_argument("--num-test", type=int, default=1000, help="held-out points a seed")
-    parser.add_argument("--quick", action="store_true", help="a budget too small to mean anything: does it run?")
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0 on")
+    parser.add_argument("--num-test", type=int, default=1000, help="held-out points per seed")
+    parser.add_argument("--quick", action="store_true", help="use a tiny budget, only to see that the script runs")
     parser.add_argument("--out", type=Path, help="Markdown file for the table")
     parser.add_argument("--out-svg", type=Path, help="SVG file for the figure")
     parser.add_argument("--out-html", type=Path, help="HTML file for the figure; needs plotly")

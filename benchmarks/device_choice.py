@@ -1,9 +1,9 @@
-"""From how many observations is a GPU faster than the CPU beside it?
+"""Measure from how many observations a GPU is faster than the CPU of the same machine.
 
     python benchmarks/device_choice.py --sizes 150 1000 5000
 
-Seconds of a warm fit and of choosing a batch of five on the paper's Branin, on every device that JAX sees, in one run.
-What `bmbo.policies.device.choose_device` does by default is read off this table.
+The script prints the seconds of a warm fit and of choosing a batch of five on the paper's Branin, on every device that
+JAX sees. The default of `bmbo.policies.device.choose_device` comes from this table.
 """
 
 import argparse
@@ -13,13 +13,13 @@ import jax
 import numpy as np
 
 from bmbo.acquisition.alternating_search import Alternating
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset, History
 from bmbo.surrogates.darn import Darn
 from bmbo.synthetic import branin
 
 
 def observations(num: int, seed: int = 0) -> Dataset:
-    """Half of them low, a third middle, the rest high."""
+    """Return random observations: half at the low level, a third at the middle level, the rest at the top."""
     function, generator = branin(), np.random.default_rng(seed)
     bounds = np.array([[-5.0, 10.0], [0.0, 15.0]])
     counts = (num // 2, num // 3, num - num // 2 - num // 3)
@@ -29,13 +29,13 @@ def observations(num: int, seed: int = 0) -> Dataset:
 
 
 def measure(device: jax.Device, num: int, repeats: int) -> tuple[float, float, float]:
-    """Seconds of the first fit and choice, of a warm fit, and of a warm choice."""
-    surrogate, select, problem = Darn.preset(), Alternating(), branin().problem
+    """Return the seconds of the first fit and choice, of a warm fit, and of a warm choice."""
+    surrogate, select, history = Darn.preset(), Alternating(), History(branin().problem)
     with jax.default_device(device):
         data = observations(num)
         begun = time.perf_counter()
         posterior, chains, _ = surrogate.fit(jax.random.key(0), data)
-        select(jax.random.key(1), posterior, problem, [], 5)
+        select(jax.random.key(1), posterior, data, history, 5)
         first = time.perf_counter() - begun
         fits: list[float] = []
         choices: list[float] = []
@@ -44,7 +44,7 @@ def measure(device: jax.Device, num: int, repeats: int) -> tuple[float, float, f
             posterior, _, _ = jax.block_until_ready(surrogate.fit(jax.random.key(repeat), data, chains))
             fits.append(time.perf_counter() - begun)
             begun = time.perf_counter()
-            select(jax.random.key(repeat), posterior, problem, [], 5)
+            select(jax.random.key(repeat), posterior, data, history, 5)
             choices.append(time.perf_counter() - begun)
     return first, float(np.median(fits)), float(np.median(choices))
 

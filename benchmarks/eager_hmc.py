@@ -1,14 +1,14 @@
-"""The paper's sampler in plain eager PyTorch: what its fit costs without compilation.
+"""Run the paper's sampler in eager PyTorch, to measure what a fit costs without compilation.
 
-Hamiltorch, the library the paper's authors chose, works the same way: autograd through a log density and a leapfrog
-loop in Python. This one does a little less: it keeps the gradient of the last state and takes the log density along
-with each gradient, so that a transition of L leapfrog steps costs exactly L gradients; Hamiltorch computes the first
-gradient and both log densities of a transition anew.
+Hamiltorch, the library of the paper's authors, works in the same way: autograd through a log density, and a leapfrog
+loop in Python. This module does a little less work. It keeps the gradient of the last state, and gets the log density
+together with each gradient. So a transition of L leapfrog steps costs exactly L gradients. Hamiltorch computes the
+first gradient and both log densities of a transition again.
 
-PyTorch is needed to import this module (see requirements.txt).
+This module needs PyTorch (see requirements.txt).
 """
 
-# PyTorch is a peer of the benchmarks alone and not part of the development environment.
+# PyTorch is a peer and not part of the development environment.
 # pyright: reportMissingImports=false
 
 import itertools
@@ -23,21 +23,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 HIDDEN = (40, 40)
-"""Widths of the hidden layers of every net: two layers of 40 with tanh."""
+"""Widths of the hidden layers of every network: two layers of 40 units with tanh."""
 
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
 class Data:
-    """All that the log density depends on beside the parameters.
+    """Hold the observations and the prior of the log density.
 
     Attributes:
-        unit: points of all levels, the top level first, so that all rows of level >= m are a prefix (a view).
-        value: their values; standardised by the caller.
-        sizes: number of rows of each level, lowest level first.
-        a0: shape of the Gamma prior on every noise precision.
-        b0: rate of the same.
+        unit: the points of all levels, the top level first, so that the rows of level >= m are a prefix (a view).
+        value: the values of the points, standardised by the caller.
+        sizes: the number of rows of each level, lowest level first.
+        a0: the shape of the Gamma prior on every noise precision.
+        b0: the rate of this prior.
     """
 
     unit: Tensor
@@ -57,7 +57,7 @@ class Data:
         dtype: torch.dtype = torch.float32,
         device: str = "cpu",
     ) -> "Data":
-        """The observations of each level, lowest first."""
+        """Return the data from the observations of each level, lowest first."""
         return cls(
             unit=torch.as_tensor(np.concatenate(units[::-1]), dtype=dtype, device=device),
             value=torch.as_tensor(np.concatenate(values[::-1]), dtype=dtype, device=device),
@@ -68,22 +68,23 @@ class Data:
 
 
 def layer_shapes(data: Data) -> list[list[tuple[int, int]]]:
-    """(inputs, outputs) of each layer of each net; net m is fed the point and the m - 1 lower outputs, as in (3)."""
+    """Return (inputs, outputs) of each layer. Network m takes the point and the m - 1 lower outputs, as in (3)."""
     dim = data.unit.shape[1]
     widths = [(dim + level, *HIDDEN, 1) for level in range(len(data.sizes))]
     return [list(itertools.pairwise(width)) for width in widths]
 
 
 def num_parameters(data: Data) -> int:
-    """Length of the parameter vector: every weight and bias, and a log precision a level."""
+    """Return the length of the parameter vector: all weights and biases, and a log precision for each level."""
     return sum((rows + 1) * columns for net in layer_shapes(data) for rows, columns in net) + len(data.sizes)
 
 
 def logdensity(vector: Tensor, data: Data) -> Tensor:
-    """The paper's (4) with every constant kept, in the weights and log tau, and so with the Jacobian of the logarithm.
+    """Return the log density (4) of the paper, with all constants, in the weights and log tau.
 
-    The vector holds, for each net from the lowest level and each of its layers, the weights [inputs, outputs] row by
-    row and then the biases; the log precisions of all levels follow at the end.
+    So it includes the Jacobian of the logarithm. The vector holds, for each network from the lowest level and each of
+    its layers, the weights [inputs, outputs] row by row and then the biases. The log precisions of all levels follow at
+    the end.
     """
     num_levels = len(data.sizes)
     weights, log_tau = vector[:-num_levels], vector[-num_levels:]
@@ -98,7 +99,7 @@ def logdensity(vector: Tensor, data: Data) -> Tensor:
 
 
 def _squared_errors(weights: Tensor, data: Data) -> Tensor:
-    """Sum of squared residuals of each level, lowest first; each net sees only the rows that need its output."""
+    """Return the sum of squared residuals of each level, lowest first. A network sees only rows that need it."""
     inputs, start, errors = data.unit, 0, []
     for level, net in enumerate(layer_shapes(data)):
         inputs = inputs[: sum(data.sizes[level:])]
@@ -119,7 +120,7 @@ def _squared_errors(weights: Tensor, data: Data) -> Tensor:
 
 
 def value_and_gradient(vector: Tensor, data: Data) -> tuple[Tensor, Tensor]:
-    """The log density and its gradient, by autograd."""
+    """Return the log density and its gradient, by autograd."""
     vector = vector.detach().requires_grad_()
     value = logdensity(vector, data)
     (gradient,) = torch.autograd.grad(value, vector)
@@ -138,11 +139,12 @@ def run(
     b0: float,
     device: str = "cpu",
 ) -> tuple[float, float, float]:
-    """Seconds, share of accepted transitions and last log density of one chain from a draw of the weights' prior.
+    """Run one chain and return its seconds, its share of accepted transitions, and its last log density.
 
-    The values are to be standardised per level; tau starts at its prior mean. Ten steps of 0.012 are the paper's. The
-    number of threads is PyTorch's own (torch.set_num_threads): one is right here, since a second gains nothing on nets
-    this small and its waiting costs many times the work as soon as another process wants the core.
+    The chain starts at a draw of the weights' prior, with tau at its prior mean. Values must be standardised for each
+    level. Ten steps of 0.012 are the paper's. torch.set_num_threads sets the number of threads. One thread is best
+    here: a second one gains nothing on such small networks, and it slows everything down when another process needs the
+    core.
     """
     data = Data.of(units, values, a0=a0, b0=b0, device=device)
     generator = torch.Generator(device).manual_seed(seed)
@@ -160,11 +162,11 @@ def run(
         for step in range(num_leapfrog):
             new_vector = new_vector + step_size * momentum
             new_value, new_gradient = value_and_gradient(new_vector, data)
-            # Whole kicks between positions, half a kick at the end.
+            # A whole step of the momentum between positions, and half a step at the end.
             kick = step_size if step < num_leapfrog - 1 else 0.5 * step_size
             momentum = momentum + kick * new_gradient
         new_energy = 0.5 * momentum.dot(momentum) - new_value
-        # A divergence gives NaN, and no comparison with NaN holds: the proposal is refused.
+        # A divergence gives NaN. Comparisons with NaN are false, so the proposal is rejected.
         if torch.rand((), generator=generator, device=device).log() < energy - new_energy:
             vector, value, gradient = new_vector, new_value, new_gradient
             num_accepted += 1

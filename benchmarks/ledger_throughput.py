@@ -1,9 +1,9 @@
-"""What the ledger costs: trials an hour with an instant objective, and the times of a large study.
+"""Measure what the ledger costs: trials per hour with an instant objective, and the times of a large study.
 
     python benchmarks/ledger_throughput.py --out docs/ledger_throughput.md --json ledger_throughput.json
 
-Workers are processes that run one study together. PostgreSQL takes part where the server of the tests can be started:
-on loopback, from the package pgserver or the system's own.
+Workers are processes that run one study together. PostgreSQL takes part if the server of the tests can be started: on
+loopback, from the package pgserver or from the system.
 """
 
 import argparse
@@ -26,18 +26,17 @@ import numpy as np
 from tqdm.auto import tqdm
 
 import bmbo
-from bmbo.history import Outcome, Query
-from bmbo.history.dataset import Dataset
-from bmbo.ledger import Lease, Ledger, open_storage
-from bmbo.study.planning import ADDED
+from bmbo.history import Dataset, Outcome, Query
+from bmbo.ledger import Ledger, PlannerLease, open_storage
+from bmbo.study.limits import ADDED
 from surrogate_table import finite, heading, markdown, write
 
 KINDS = ("sqlite", "journal", "postgresql")
 MEASURED = {
     Ledger: ("read", "plan", "complete_plan", "claim", "finish", "requeue", "note_run"),
-    Lease: ("acquire", "held", "release"),
+    PlannerLease: ("acquire", "held", "release"),
 }
-"""All that a run asks of the ledger; signs of life come from another thread, and hold nothing up."""
+"""All calls of the ledger in a run. Heartbeats do not count: another thread sends them, and nothing waits for them."""
 
 SPACE = {f"x{place}": bmbo.Float(0.0, 1.0) for place in range(6)}
 FIDELITIES = [bmbo.Fidelity(1, cost=1), bmbo.Fidelity(10, cost=10)]
@@ -45,15 +44,16 @@ FIDELITIES = [bmbo.Fidelity(1, cost=1), bmbo.Fidelity(10, cost=10)]
 
 @dataclass(frozen=True)
 class Throughput:
-    """A run of an instant objective.
+    """Hold the measurements of a run with an instant objective.
 
     Attributes:
-        storage: kind of storage.
-        workers: processes.
-        trials: that were run.
-        seconds: from the first trial's planning to the last one's end, all processes having been started before.
-        share: of their time that the processes spent in calls of the ledger.
-        each: seconds of ledger calls that a trial costs the process that runs it.
+        storage: the kind of storage.
+        workers: the number of processes.
+        trials: the number of trials.
+        seconds: the seconds from the planning of the first trial to the end of the last one. All processes were started
+            before.
+        share: the share of their time that the processes spent in calls of the ledger.
+        each: the seconds of ledger calls per trial.
     """
 
     storage: str
@@ -66,7 +66,7 @@ class Throughput:
 
 @dataclass(frozen=True)
 class Large:
-    """Seconds that steps take in a large study, the median of several; opening and the first reading are done once."""
+    """Hold the median seconds of steps in a large study. Opening and the first reading are measured once."""
 
     storage: str
     trials: int
@@ -80,7 +80,7 @@ class Large:
 
 
 class Stopwatch:
-    """Adds up the time of the outermost measured calls of the thread that made it."""
+    """Add up the time of the outermost measured calls in the thread that made this object."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -88,7 +88,7 @@ class Stopwatch:
         self._thread = threading.get_ident()
 
     def watch(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, with its time added."""
+        """Return a function that does the same and adds its time."""
 
         @wraps(function)
         def watched(*arguments: Any, **options: Any) -> Any:
@@ -120,13 +120,13 @@ def study_in(storage: str) -> bmbo.Study:
 
 
 def work(storage: str, workers: int, num_trials: int, start: Any, answers: Any) -> None:
-    """One process of a run: starts with the others, and says how long it took and how long the ledger had of it."""
+    """Run one process of a run. Start together with the others, and report the seconds in all and in the ledger."""
     stopwatch = Stopwatch()
     for kind, names in MEASURED.items():
         for name in names:
             setattr(kind, name, stopwatch.watch(getattr(kind, name)))
     study = study_in(storage)
-    # Compiles what random search needs.
+    # This compiles what random search needs.
     study.policy.suggest(jax.random.key(0), study.history, 1)
     start.wait()
     stopwatch.seconds, begun = 0.0, time.perf_counter()
@@ -155,7 +155,7 @@ def measure_throughput(kind: str, storage: str, workers: int, num_trials: int) -
 
 
 def fill(storage: str, num_trials: int) -> None:
-    """A study with results at both levels, as old results are added."""
+    """Fill a study with results at both levels, in the way that old results are added."""
     study = study_in(storage)
     ledger = Ledger.load(storage, "study")
     generator = np.random.default_rng(0)
@@ -165,7 +165,7 @@ def fill(storage: str, num_trials: int) -> None:
 
 
 def timed(repeats: int, call: Callable[[], Any]) -> tuple[float, Any]:
-    """The median of several times, and the last result."""
+    """Return the median of several times, and the last result."""
     times: list[float] = []
     result = None
     for _ in range(repeats):
@@ -177,7 +177,7 @@ def timed(repeats: int, call: Callable[[], Any]) -> tuple[float, Any]:
 
 def measure_large(kind: str, storage: str, num_trials: int, repeats: int) -> Large:
     fill(storage, num_trials)
-    # The first storage of a process imports Alembic: not to be counted.
+    # The first storage of a process imports Alembic, which must not count.
     open_storage(storage)
     method = bmbo.random_search()
     opened, study = timed(1, lambda: bmbo.load_study(study_name="study", storage=storage, method=method))
@@ -199,9 +199,9 @@ def measure_large(kind: str, storage: str, num_trials: int, repeats: int) -> Lar
 
 @contextmanager
 def storages() -> Generator[Callable[[str], str | None], None, None]:
-    """New storages by their kind; None where there is no server."""
+    """Yield a function that returns a new storage of a kind, or None if there is no server."""
     sys.path.append(str(Path(__file__).parents[1] / "tests"))
-    import servers  # noqa: PLC0415 - of the tests, which are not on the path
+    from support import servers  # noqa: PLC0415 (it belongs to the tests, which are not on the path before)
 
     with tempfile.TemporaryDirectory() as folder:
         numbers = iter(range(10**6))
@@ -228,7 +228,7 @@ def throughput_table(measured: list[Throughput]) -> str:
         ]
         for each in measured
     ]
-    header = ["storage", "workers", "trials", "trials an hour", "ledger, ms a trial", "ledger's share of the time"]
+    header = ["storage", "workers", "trials", "trials per hour", "ledger, ms per trial", "ledger's share of the time"]
     return markdown(header, rows)
 
 
@@ -246,10 +246,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--storages", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--workers", nargs="*", type=int, default=[1, 8])
-    parser.add_argument("--trials", type=int, default=200, help="of each run of the instant objective")
-    parser.add_argument("--sizes", nargs="*", type=int, default=[100, 5000], help="trials of large studies")
-    parser.add_argument("--repeats", type=int, default=5, help="of which the median is shown")
-    parser.add_argument("--quick", action="store_true", help="a budget too small to mean anything: does it run?")
+    parser.add_argument("--trials", type=int, default=200, help="trials of each run with the instant objective")
+    parser.add_argument("--sizes", nargs="*", type=int, default=[100, 5000], help="numbers of trials of large studies")
+    parser.add_argument("--repeats", type=int, default=5, help="number of timings; the median is shown")
+    parser.add_argument("--quick", action="store_true", help="use a tiny budget, only to see that the script runs")
     parser.add_argument("--out", type=Path, help="Markdown file for the tables")
     parser.add_argument("--json", type=Path, help="JSON file for every figure")
     arguments = parser.parse_args()

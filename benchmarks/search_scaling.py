@@ -1,9 +1,9 @@
-"""What Algorithm 2 costs as levels and places are added: seconds and scored pairs of one sweep over the batch.
+"""Measure how the cost of Algorithm 2 grows with levels and places: seconds and scored pairs of one sweep.
 
     python benchmarks/search_scaling.py --out docs/search_scaling.md
 
-The functions are networks drawn from their prior, so nothing is fitted. f* is given, and the time of one sweep is the
-difference between many and few sweeps, so that only the alternation itself is counted.
+The functions are networks drawn from their prior, so nothing is fitted. The optimum f* is given. The time of one sweep
+is the difference between many and few sweeps, so that only the sweeps are counted.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from bmbo.acquisition.alternating_search import Alternating, Selection, search
+from bmbo.acquisition.alternating_search import Alternating, Selection, alternate
 from bmbo.acquisition.batch_state import Pending
 from bmbo.acquisition.sampled_optima import Optimum, find_optimum
 from bmbo.problem import Fidelity, Float, Ladder, Problem, Space
@@ -27,18 +27,19 @@ from bmbo.surrogates.networks import Weights
 from surrogate_table import finite, heading, markdown, timed, write
 
 FEW = 2
-"""Sweeps of the shorter of the two runs whose difference is taken."""
+"""Sweeps of the shorter of the two runs whose times are subtracted."""
 
 MORE_UPDATES = 1600
-"""Level-and-place updates by which the longer run is longer: about the same time in every row, well above the noise."""
+"""Updates of a level and place that the longer run makes more. They take about the same time in every row, well above
+the noise."""
 
 PRECISION = 1e4
-"""Noise of a hundredth of the spread: what a fit to a noise-free function finds."""
+"""Noise precision. The noise is a hundredth of the spread, as in a fit to a function without noise."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One number of levels and of places; the whole is a default suggestion, from draws to queries."""
+    """Hold the measurements for one number of levels and places. "Whole" means a default suggestion."""
 
     num_levels: int
     num_places: int
@@ -49,9 +50,9 @@ class Measured:
 
 
 def random_posterior(key: jax.Array, num_draws: int, dim: int, num_levels: int) -> DarnPosterior:
-    """Chains of the default preset's networks, drawn from their prior."""
+    """Return a posterior of the default preset's networks, drawn from their prior."""
     model = Darn.preset("default").model
-    # Last layers differ in length where the networks' inputs do.
+    # The last layers have different lengths, because the inputs of the networks have.
     shapes = [last.shape for last in model.start(key, dim, num_levels).last]
 
     def draw(key: jax.Array) -> tuple[Weights, ...]:
@@ -65,7 +66,7 @@ def random_posterior(key: jax.Array, num_draws: int, dim: int, num_levels: int) 
 
 
 def problem(dim: int, num_levels: int) -> Problem:
-    """A cube, each level twice as dear as the one below."""
+    """Return a problem on a cube. Each level costs twice as much as the one below."""
     space = Space({f"x{i}": Float(0, 1) for i in range(dim)})
     return Problem(space, Ladder([Fidelity(level, cost=2.0**level) for level in range(num_levels)]), maximise=True)
 
@@ -82,34 +83,34 @@ def _search(
     num: int,
     config: Alternating,
 ) -> Selection:
-    return search(key, posterior, optimum, costs, pending, space=space, num=num, config=config)
+    return alternate(key, posterior, optimum, costs, pending, space=space, num=num, config=config)
 
 
 def sweep_cost(
     posterior: DarnPosterior, optimum: Optimum, what: Problem, num: int, repeats: int
 ) -> tuple[float, float]:
-    """Seconds and scored pairs of one sweep over the candidates."""
+    """Return the seconds and the scored pairs of one sweep over the candidates."""
     costs, pending = jnp.asarray(what.ladder.costs), Pending.of((), what.space.dim)
     more = max(10, MORE_UPDATES // (what.ladder.num_levels * num))
     least: list[float] = []
     scored: list[int] = []
     for num_sweeps in (FEW, FEW + more):
-        # A rise of zero is more than a negative share: every sweep is made, whether it gains or not.
+        # With a negative tolerance every sweep is made, even if it improves nothing.
         config = Alternating(num_iterations=num_sweeps, tolerance=-1.0, num_starts=1, polish_steps=0)
         run = partial(_search, space=what.space, num=num, config=config)
-        # The first compiles.
+        # The first call compiles.
         selection, _ = timed(run, jax.random.key(0), posterior, optimum, costs, pending)
         times = [timed(run, jax.random.key(0), posterior, optimum, costs, pending)[1] for _ in range(repeats)]
         if int(selection.sweeps) != num_sweeps:
             raise RuntimeError(f"{num_sweeps} sweeps were asked for, {int(selection.sweeps)} made")
-        # Other work on the machine only ever adds.
+        # The smallest time, because other work on the machine only adds to it.
         least.append(min(times))
         scored.append(int(selection.num_scored))
     return (least[1] - least[0]) / more, (scored[1] - scored[0]) / more
 
 
 def measure(num_levels: int, places: Sequence[int], arguments: argparse.Namespace) -> list[Measured]:
-    """All sizes of batch for one number of levels."""
+    """Return the measurements of all batch sizes for one number of levels."""
     what = problem(arguments.dim, num_levels)
     posterior = random_posterior(jax.random.key(num_levels), arguments.draws, arguments.dim, num_levels)
     optimum = jax.jit(find_optimum, static_argnames="dim")(jax.random.key(0), posterior, dim=arguments.dim)
@@ -126,7 +127,7 @@ def measure(num_levels: int, places: Sequence[int], arguments: argparse.Namespac
 
 
 def table(measured: Sequence[Measured]) -> str:
-    """Beside each cost, its ratio to the first row's times the growth of M * B; below one is better than linear."""
+    """Return a table of costs, and of their ratios to growth in proportion to M * B; below one is better."""
     first = measured[0]
     rows: list[list[str]] = []
     for each in measured:
@@ -138,17 +139,17 @@ def table(measured: Sequence[Measured]) -> str:
         if each.seconds_whole is not None:
             row += [f"{each.seconds_whole:.2f}", str(each.sweeps_whole)]
         rows.append(row)
-    header = ["M", "B", "pairs scored a sweep", "ratio to linear", "ms a sweep", "ratio to linear"]
+    header = ["M", "B", "pairs scored per sweep", "ratio to linear", "ms per sweep", "ratio to linear"]
     whole = ["whole suggestion, s", "sweeps of its best batch"] if first.seconds_whole is not None else []
     return markdown([*header, *whole], rows)
 
 
 def exponents(measured: Sequence[Measured]) -> list[str]:
-    """Least-squares exponents a, b of seconds ~ M^a B^b, where both vary."""
+    """Return a sentence with the exponents a, b of seconds ~ M^a B^b, if both M and B vary."""
     if len({each.num_levels for each in measured}) < 2 or len({each.num_places for each in measured}) < 2:
         return []
     columns = [[1.0, np.log(each.num_levels), np.log(each.num_places)] for each in measured]
-    # A sweep too short to time could come out negative.
+    # The measured time of a very short sweep can be negative.
     seconds = np.log([max(each.seconds_sweep, 1e-9) for each in measured])
     _, levels, places = np.linalg.lstsq(np.asarray(columns), seconds, rcond=None)[0]
     return [f"Over all rows, seconds of a sweep grow as M^{levels:.2f} B^{places:.2f} (1 is linear)."]
@@ -159,8 +160,8 @@ def main() -> None:
     parser.add_argument("--levels", nargs="+", type=int, default=[1, 2, 4, 8], help="the paper's M")
     parser.add_argument("--places", nargs="+", type=int, default=[1, 2, 5, 10, 20], help="the paper's B")
     parser.add_argument("--dim", type=int, default=4)
-    parser.add_argument("--draws", type=int, default=512, help="functions; the default preset has 512")
-    parser.add_argument("--repeats", type=int, default=5, help="timings, of which the least is taken")
+    parser.add_argument("--draws", type=int, default=512, help="number of functions; the default preset has 512")
+    parser.add_argument("--repeats", type=int, default=5, help="number of timings; the smallest one is taken")
     parser.add_argument("--whole", action="store_true", help="also time a whole suggestion; compiles for minutes")
     parser.add_argument("--out", type=Path, help="Markdown file for the table")
     parser.add_argument("--json", type=Path, help="JSON file for every row")

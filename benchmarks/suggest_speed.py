@@ -1,14 +1,14 @@
-"""How long a suggestion takes: a batch of five on the paper's Branin, beside BoTorch where it is installed.
+"""Measure how long a suggestion takes: a batch of five on the paper's Branin, next to BoTorch if it is installed.
 
     python benchmarks/suggest_speed.py --out docs/suggest_speed.md --json suggest_speed.json
     python benchmarks/suggest_speed.py --sizes --hmc
 
-The first call of a size compiles; a warm one is the round after five new observations: compiled, chains warm-started.
-With --hmc also the paper's own sampling budget, against the same sampler in eager PyTorch. Rivals take turns in one
-process.
+The first call of a size compiles. A warm call is the round after five new observations: it is compiled, and its chains
+continue from the round before. `--hmc` also runs the paper's own sampling budget, next to the same sampler in eager
+PyTorch. Ours and the peers take turns in one process.
 """
 
-# PyTorch is a peer of the benchmarks alone and may be missing.
+# PyTorch is a peer and may be missing.
 # pyright: reportMissingImports=false
 # ruff: noqa: PLC0415
 
@@ -32,8 +32,7 @@ from tqdm import tqdm
 
 import botorch_peer
 from bmbo.acquisition.alternating_search import Alternating
-from bmbo.history import Query
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset, History, Query
 from bmbo.inference import PaperHMC, Result
 from bmbo.surrogates.darn import Darn
 from bmbo.surrogates.darn_density import Parameters
@@ -44,25 +43,25 @@ from surrogate_table import SIZES, Floats, draw_observations, evaluate, finite, 
 BATCH = 5
 
 LINEAR_FROM = 300
-"""Below this, fixed costs hide how a suggestion's cost grows with the observations."""
+"""With fewer observations, fixed costs hide how the cost of a suggestion grows."""
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Of one suggestion."""
+    """Hold the seconds of one suggestion."""
 
     fit: float
     select: float
 
     @property
     def total(self) -> float:
-        """Of both."""
+        """Return the seconds of both."""
         return self.fit + self.select
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All suggestions at one size; `recompiled` is what a new shape cost, None where the warm round had the old one."""
+    """Hold all suggestions at one size. `recompiled` is the cost of a new shape; None if the shape stayed the same."""
 
     num: int
     rows: int
@@ -74,28 +73,30 @@ class Measured:
 
 
 def split(num: int) -> tuple[int, int, int]:
-    """Observations of each level: half low, a third middle, the rest top."""
+    """Return the numbers of observations: half at the low level, a third at the middle level, the rest at the top."""
     return num // 2, num // 3, num - num // 2 - num // 3
 
 
 def suggest(
     surrogate: Darn, key: jax.Array, units: list[Floats], values: list[Floats], warm: Any
 ) -> tuple[list[Query], Any, Seconds]:
-    """A batch as a study would ask for it, from observations to queries."""
+    """Suggest a batch as a study does, and return the queries, the warm state and the seconds."""
     key_fit, key_select = jax.random.split(key)
 
     def fit() -> Any:
-        return surrogate.fit(key_fit, Dataset.of_arrays(units, values), warm)
+        data = Dataset.of_arrays(units, values)
+        return data, surrogate.fit(key_fit, data, warm)
 
-    (posterior, warm, _), seconds_fit = timed(fit)
-    queries, seconds_select = timed(Alternating(), key_select, posterior, branin().problem, (), BATCH)
+    (data, (posterior, warm, _)), seconds_fit = timed(fit)
+    history = History(branin().problem)
+    queries, seconds_select = timed(Alternating(), key_select, posterior, data, history, BATCH)
     return queries, warm, Seconds(seconds_fit, seconds_select)
 
 
 def observed(
     function: Synthetic, units: list[Floats], values: list[Floats], queries: Sequence[Query]
 ) -> tuple[list[Floats], list[Floats]]:
-    """The observations with those of a batch added."""
+    """Return the observations with those of a batch added."""
     units, values = list(units), list(values)
     for query in queries:
         unit = np.asarray([query.unit])
@@ -105,9 +106,9 @@ def observed(
 
 
 def peer_settings(threads: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Name, PyTorch threads and refits of each way to run BoTorch; none where it is not installed.
+    """Return the name, the threads and the refits of each way to run BoTorch, or nothing if it is not installed.
 
-    A refit goes on where the stock fit may stop early: see botorch_peer.
+    A refit continues where the stock fit may stop early, see botorch_peer.py.
     """
     if not botorch_peer.is_installed():
         return []
@@ -119,7 +120,7 @@ def peer_settings(threads: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def ask_peer(units: list[Floats], values: list[Floats], *, seed: int, threads: int, refits: int) -> Seconds:
-    """BoTorch's suggestion."""
+    """Return the seconds of a suggestion by BoTorch."""
     import torch
 
     torch.set_num_threads(threads)
@@ -129,18 +130,18 @@ def ask_peer(units: list[Floats], values: list[Floats], *, seed: int, threads: i
 
 
 def measure(num: int, surrogate: Darn, peers: Sequence[tuple[str, int, int]], repeats: int) -> Measured:
-    """First, cold and warm suggestions at one size; in the warm round the peers take turns with ours."""
+    """Measure first, cold and warm suggestions at one size. In the warm round, the peers take turns with ours."""
     function = branin()
     units, values = draw_observations(np.random.default_rng(num), function, split(num))
     sizes = Dataset.of_arrays(units, values).sizes
-    # As in a new process: nothing of an earlier size is kept.
+    # As in a new process, nothing of an earlier size is kept.
     jax.clear_caches()
     queries, warm, first = suggest(surrogate, jax.random.key(0), units, values, None)
     _, _, cold = suggest(surrogate, jax.random.key(1), units, values, None)
     units, values = observed(function, units, values, queries)
     new_sizes, recompiled = Dataset.of_arrays(units, values).sizes, None
     if new_sizes != sizes:
-        # Padding makes this rare: a level's block doubles. Its one-off price is reported apart.
+        # Padding makes this rare: the block of a level doubles. The time of this one compilation is reported apart.
         recompiled = suggest(surrogate, jax.random.key(1), units, values, warm)[2].total
     result = Measured(num, sum(new_sizes), first, cold, [], recompiled, {name: [] for name, _, _ in peers})
     for repeat in range(repeats):
@@ -151,12 +152,12 @@ def measure(num: int, surrogate: Darn, peers: Sequence[tuple[str, int, int]], re
 
 
 def median(each: Sequence[Seconds]) -> Seconds:
-    """The medians of fit and selection."""
+    """Return the medians of fit and selection."""
     return Seconds(float(np.median([s.fit for s in each])), float(np.median([s.select for s in each])))
 
 
 def table(measured: Sequence[Measured]) -> str:
-    """Ratios first; seconds as fit + selection = total."""
+    """Return a table with the ratios first, and seconds as fit + selection = total."""
 
     def shown(seconds: Seconds) -> str:
         return f"{seconds.fit:.2f} + {seconds.select:.2f} = {seconds.total:.2f}"
@@ -177,7 +178,7 @@ def table(measured: Sequence[Measured]) -> str:
 
 
 def growth(measured: Sequence[Measured]) -> list[str]:
-    """The exponent of the number of observations: slope of log seconds on log n; one is linear."""
+    """Return a sentence with the growth of the seconds: the slope of log seconds over log n. One is linear."""
     large = [each for each in measured if each.num >= LINEAR_FROM]
     if len(large) < 2:
         return []
@@ -197,21 +198,21 @@ def _sample(key: jax.Array, data: Dataset, start: jax.Array, *, surrogate: Darn)
 
 
 def paper_hmc(num_transitions: int) -> Darn:
-    """The paper's preset with its budget, 5,000 transitions of burn-in in 7,000, or a part of it."""
+    """Return the paper's preset with a number of transitions. The paper has 7,000, of which 5,000 are burn-in."""
     num_draws = num_transitions // 35
     inference = PaperHMC(num_burnin=num_transitions - 10 * num_draws, num_draws=num_draws, thinning=10)
     return replace(Darn.preset("paper"), inference=inference)
 
 
 def real_rows(surrogate: Darn, data: Dataset) -> tuple[list[Floats], list[Floats]]:
-    """The networks' inputs and the standardised values of each level without padding: what eager_hmc is to be given."""
+    """Return the inputs of the networks and the standardised values of each level without padding, for eager_hmc."""
     inputs, value = np.asarray(surrogate.model.stack.first_inputs(data.unit)), np.asarray(data.value)
     kept = [np.flatnonzero(np.asarray(data.mask)[data.rows(m)]) + data.rows(m).start for m in range(data.num_levels)]
     return [inputs[rows].astype(np.float64) for rows in kept], [value[rows].astype(np.float64) for rows in kept]
 
 
 def disagreement(surrogate: Darn, data: Dataset) -> float:
-    """How far the two log densities are apart in their difference between two random places, as a share of it."""
+    """Return the relative error of our log density against eager_hmc's, in its difference between two random points."""
     import torch
 
     import eager_hmc
@@ -229,7 +230,7 @@ def disagreement(surrogate: Darn, data: Dataset) -> float:
 
 
 def _parameters(vector: NDArray[np.float32], nets: Sequence[Sequence[tuple[int, int]]]) -> Parameters:
-    """Our parameters from a vector of eager_hmc: weights, then biases, layer by layer; log precisions at the end."""
+    """Return our parameters from a vector of eager_hmc. `eager_hmc.logdensity` describes its order."""
     hidden: list[Hidden] = []
     last: list[jax.Array] = []
     start = 0
@@ -247,7 +248,10 @@ def _parameters(vector: NDArray[np.float32], nets: Sequence[Sequence[tuple[int, 
 
 
 def compare_hmc(num_transitions: int, num_eager: int, repeats: int) -> tuple[str, dict[str, Any]]:
-    """The paper's sampler compiled and eager, in turn, over the same density; the eager one scaled from a part."""
+    """Run the paper's sampler compiled and eager, in turn, on the same density, and return a text and the times.
+
+    The time of the eager one may be scaled from a part of the transitions.
+    """
     surrogate, function = paper_hmc(num_transitions), branin()
     units, values = draw_observations(np.random.default_rng(0), function, SIZES["branin"])
     data = Dataset.of_arrays(units, values)
@@ -275,10 +279,10 @@ def _eager(surrogate: Darn, data: Dataset, num_transitions: int, seed: int) -> t
 
     import eager_hmc
 
-    # One thread is the fastest for nets this small: see eager_hmc.
+    # One thread is the fastest for such small networks, see eager_hmc.py.
     torch.set_num_threads(1)
     units, values = real_rows(surrogate, data)
-    # On the device that ours runs on. A GPU's first few kernels load its libraries: not to be counted.
+    # The device is the same as ours. The first run is short and not counted, because a GPU loads its libraries then.
     device = "cuda" if jax.devices()[0].platform == "gpu" else "cpu"
     for num in (3, num_transitions):
         seconds, acceptance, _ = eager_hmc.run(
@@ -305,7 +309,7 @@ def _describe_hmc(record: dict[str, Any], num: int) -> str:
 
 
 def machine() -> str:
-    """What all of it ran on."""
+    """Return a description of the machine."""
     model = platform.processor()
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -327,23 +331,23 @@ def machine() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="*", type=int, default=[60, 150, 300, 1000, 5000], help="observations")
-    parser.add_argument("--repeats", type=int, default=3, help="warm rounds, of which the median is shown")
-    parser.add_argument("--peer-limit", type=int, default=300, help="largest size at which BoTorch is run; 0 for never")
+    parser.add_argument("--repeats", type=int, default=3, help="number of warm rounds; the median is shown")
+    parser.add_argument("--peer-limit", type=int, default=300, help="largest size at which BoTorch runs; 0: never")
     parser.add_argument("--torch-threads", nargs="+", default=["1"], help="numbers, or 'default' for PyTorch's own")
-    parser.add_argument("--hmc", action="store_true", help="also the paper's sampler, compiled against eager")
-    parser.add_argument("--hmc-transitions", type=int, default=7000, help="its budget; the paper's is 7000")
-    parser.add_argument("--hmc-eager", type=int, default=300, help="transitions that the eager one is timed on")
-    parser.add_argument("--full", action="store_true", help="time the eager one on the whole budget")
-    parser.add_argument("--quick", action="store_true", help="a budget too small to mean anything: does it run?")
+    parser.add_argument("--hmc", action="store_true", help="also run the paper's sampler, compiled and eager")
+    parser.add_argument("--hmc-transitions", type=int, default=7000, help="its transitions; the paper has 7000")
+    parser.add_argument("--hmc-eager", type=int, default=300, help="transitions of the eager sampler")
+    parser.add_argument("--full", action="store_true", help="run the eager sampler on all transitions")
+    parser.add_argument("--quick", action="store_true", help="use a tiny budget, only to see that the script runs")
     parser.add_argument("--out", type=Path, help="Markdown file for the tables")
     parser.add_argument("--json", type=Path, help="JSON file for every time")
     arguments = parser.parse_args()
-    # Before anything sets the number of PyTorch's threads.
+    # This comes before anything sets the number of PyTorch's threads.
     parts = [heading("suggest_speed.py"), machine()]
     surrogate = quick(Darn.preset("default")) if arguments.quick else Darn.preset("default")
     peers = peer_settings(arguments.torch_threads) if arguments.sizes and arguments.peer_limit > 0 else []
     if peers:
-        # BoTorch imports most of itself in its first call: not to be counted.
+        # BoTorch imports most of its modules in the first call, which must not count.
         few = draw_observations(np.random.default_rng(0), branin(), (6, 4, 4))
         ask_peer(*few, seed=0, threads=peers[0][1], refits=0)
     record: dict[str, Any] = {"suggestions": []}
@@ -352,7 +356,7 @@ def main() -> None:
         here = peers if num <= arguments.peer_limit else []
         measured.append(measure(num, surrogate, here, arguments.repeats))
         record["suggestions"].append(asdict(measured[-1]))
-        # After every size, for the largest takes the longest.
+        # Saved after every size, because the largest takes the longest.
         save(arguments, [*parts, *described(measured)], record)
     parts += described(measured)
     if arguments.hmc:
@@ -364,14 +368,14 @@ def main() -> None:
 
 
 def described(measured: Sequence[Measured]) -> list[str]:
-    """The part about suggestions; nothing where there were none."""
+    """Return the part about suggestions, or nothing if there were none."""
     if not measured:
         return []
     return [f"Seconds to suggest a batch of {BATCH}, fit + selection = total.", table(measured), *growth(measured)]
 
 
 def save(arguments: argparse.Namespace, parts: Sequence[str], record: dict[str, Any]) -> None:
-    """To the files that were named."""
+    """Write the results to the given files."""
     write(arguments.out, "\n\n".join(parts))
     write(arguments.json, json.dumps(finite(record), indent=1))
 

@@ -1,12 +1,13 @@
-"""How well the surrogate predicts: the protocol of the paper's Table 1, with a plain Gaussian process beside it.
+"""Measure how well the surrogate predicts, by the protocol of the paper's Table 1, next to a plain Gaussian process.
 
     python benchmarks/surrogate_table.py --out docs/surrogate_table.md --json surrogate_table.json
     python benchmarks/surrogate_table.py --presets --methods --out docs/surrogate_methods.md
 
-The second command makes the paper's whole table: `--methods` takes names of other surrogates, none meaning all of them.
+The second command makes the whole table of the paper. `--methods` takes names of other surrogates; without a name it
+takes all of them.
 
-Training points are uniformly random at every level, independent of each other; error and density are those of uniformly
-random test points at the top level, in units of that level's training outputs, standardised.
+Training points are uniformly random and independent at every level. Error and density are measured at uniformly random
+test points of the top level, in units of that level's standardised training outputs.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from scipy.special import logsumexp
 from tqdm import tqdm
 
 import bmbo
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.inference import MCLMC, Info, PaperHMC
 from bmbo.protocols import Posterior, Surrogate
 from bmbo.surrogates.chained_darn import ChainedDarn, ChainedDarnPosterior
@@ -48,7 +49,7 @@ T = TypeVar("T")
 FUNCTIONS: dict[str, Callable[[], Synthetic]] = {"levy": levy, "branin": branin}
 
 SIZES = {"levy": (130, 65), "branin": (320, 130, 65)}
-"""Training points of each level, lowest first: the paper's."""
+"""Training points of each level, lowest first, as in the paper."""
 
 PAPER = {
     "levy": {
@@ -77,18 +78,22 @@ METHODS: dict[str, Callable[[], Surrogate]] = {
     "deep auto-regressive GP": AutoRegressiveGP,
     "mixture": lambda: Mixture((AutoRegressiveGP(), CoregionalGP())),
 }
-"""Surrogates of the paper's methods, with our inference, and two beyond it."""
+"""Surrogates of the paper's methods, with our inference, and two others."""
 
 FROZEN = 0.01
-"""A chain that accepts less has not sampled: of the paper's 2,000 transitions after burn-in fewer than 20 moved it."""
+"""A chain with a smaller acceptance has not sampled: fewer than 20 of the paper's 2,000 transitions after burn-in moved
+it."""
 
 SMALLEST_NOISE = 1e-8
-"""Least noise variance of the Gaussian process: the functions have none, and double precision cannot do without."""
+"""Smallest noise variance of the Gaussian process. The functions have no noise, but double precision needs some."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Training observations of each level, lowest first, larger is better; and the truth at top-level test points."""
+    """Hold training observations of each level, lowest first, and the truth at test points of the top level.
+
+    Larger values are better.
+    """
 
     units: list[Floats]
     values: list[Floats]
@@ -96,31 +101,31 @@ class Sample:
     test_value: Floats
 
     def standardised(self, value: Floats) -> Floats:
-        """Values of the top level in units of its training set."""
+        """Return values of the top level, standardised with its training set."""
         return (value - float(np.mean(self.values[-1]))) / float(np.std(self.values[-1]))
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A mixture of Gaussians at each of q points: s means a point, and variances that broadcast against them."""
+    """Hold a mixture of Gaussians at each of q points: s means per point, and variances that broadcast to them."""
 
     outputs: Floats
     variance: Floats
 
     def nrmse(self, value: Floats) -> float:
-        """Error of the mean over draws."""
+        """Return the root mean squared error of the mean over draws."""
         return float(np.sqrt(np.mean((np.mean(self.outputs, axis=0) - value) ** 2)))
 
     def mnll(self, value: Floats) -> float:
-        """Minus the mean log density."""
+        """Return minus the mean log density."""
         each = -0.5 * ((value - self.outputs) ** 2 / self.variance + np.log(2 * math.pi * self.variance))
-        mixture: Any = logsumexp(each, axis=0)  # its type allows for signs, which were not asked for
+        mixture: Any = logsumexp(each, axis=0)  # SciPy's type also covers a result with signs
         return math.log(len(self.outputs)) - float(np.mean(mixture))
 
 
 @dataclass(frozen=True)
 class Score:
-    """One fit: what it cost, what it predicts, and how its chains went; NaN where a quantity means nothing."""
+    """Hold the time, the errors and the diagnostics of one fit; NaN if a quantity has no meaning."""
 
     function: str
     model: str
@@ -135,7 +140,7 @@ class Score:
 
 
 def evaluate(function: Synthetic, unit: Floats, level: int) -> Floats:
-    """Values at points of the unit cube, larger is better."""
+    """Return the values at points of the unit cube. Larger is better."""
     space = function.problem.space
     points = np.array([[config[name] for name in space.names] for config in map(space.decode, unit)])
     return function.problem.sign * function.values(points.reshape(-1, len(space.names)), level)
@@ -144,13 +149,13 @@ def evaluate(function: Synthetic, unit: Floats, level: int) -> Floats:
 def draw_observations(
     generator: np.random.Generator, function: Synthetic, sizes: Sequence[int]
 ) -> tuple[list[Floats], list[Floats]]:
-    """Uniformly random points of each level, and their values."""
+    """Return uniformly random points of each level, and their values."""
     units = [generator.random((size, function.problem.space.dim)) for size in sizes]
     return units, [evaluate(function, unit, level) for level, unit in enumerate(units)]
 
 
 def draw_sample(function: Synthetic, sizes: Sequence[int], num_test: int, seed: int) -> Sample:
-    """The training and test points of one seed."""
+    """Return the training and test points of one seed."""
     generator = np.random.default_rng(seed)
     units, values = draw_observations(generator, function, sizes)
     test_unit = generator.random((num_test, function.problem.space.dim))
@@ -158,7 +163,7 @@ def draw_sample(function: Synthetic, sizes: Sequence[int], num_test: int, seed: 
 
 
 def timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:
-    """What a function gives, and the seconds until it is there."""
+    """Call a function and return its result and the seconds until the result is ready."""
     started = time.perf_counter()
     result = jax.block_until_ready(function(*arguments))
     return result, time.perf_counter() - started
@@ -170,7 +175,7 @@ def _top_level(posterior: Posterior, unit: jax.Array) -> jax.Array:
 
 
 def predict(posterior: Posterior, unit: Floats) -> Prediction:
-    """Every draw at the top level of some points, with its own noise where it has one."""
+    """Return the prediction at the top level of some points. Each draw has its own noise, if the surrogate has one."""
     outputs = np.asarray(_top_level(posterior, jax.numpy.asarray(unit, np.float32)), np.float64)
     networks = posterior.networks if isinstance(posterior, ChainedDarnPosterior) else posterior
     if isinstance(networks, DarnPosterior):
@@ -179,13 +184,13 @@ def predict(posterior: Posterior, unit: Floats) -> Prediction:
 
 
 def fit_and_predict(surrogate: Surrogate, sample: Sample, seed: int) -> tuple[Prediction, dict[str, float]]:
-    """A first fit to a sample, its predictions at the test points, and what there is to say about it."""
+    """Fit a sample and return the prediction at its test points, the seconds and the diagnostics."""
     data = Dataset.of_arrays(sample.units, sample.values)
     (posterior, _, info), seconds = timed(surrogate.fit, jax.random.key(seed), data)
     about = {"seconds": seconds}
     if isinstance(info, Info):
         about |= {
-            # To NumPy first: a fit may be in double precision where JAX's default is single.
+            # Converted to NumPy first, because a fit may use double precision while JAX's default is single.
             "acceptance": float(np.mean(np.asarray(info.acceptance))),
             "divergences": float(np.sum(np.asarray(info.divergences))),
             "rhat": float(info.rhat),
@@ -195,7 +200,7 @@ def fit_and_predict(surrogate: Surrogate, sample: Sample, seed: int) -> tuple[Pr
 
 
 def quick(surrogate: Darn) -> Darn:
-    """The same with a budget too small to mean anything, to see that a script runs."""
+    """Return the surrogate with a tiny budget, only to see that a script runs."""
     inference = surrogate.inference
     if isinstance(inference, MCLMC):
         inference = replace(inference, num_search_steps=20, num_warmup=20, num_warmup_warm=10, thinning=1)
@@ -205,7 +210,7 @@ def quick(surrogate: Darn) -> Darn:
 
 
 def quick_method(surrogate: Surrogate) -> Surrogate:
-    """The same for any surrogate; Gaussian processes are quick as they are."""
+    """Return any surrogate with a tiny budget. Gaussian processes stay as they are, because they are quick."""
     if isinstance(surrogate, Darn):
         return quick(surrogate)
     if isinstance(surrogate, ChainedDarn):
@@ -218,7 +223,7 @@ def _loss(end: Any) -> float:
 
 
 def gaussian_process(unit: Floats, value: Floats, test: Floats, seed: int) -> Prediction:
-    """A zero-mean Gaussian process with one length a coordinate and learned noise, at the best of five local maxima."""
+    """Predict with a zero-mean Gaussian process: a length per coordinate, learnt noise, the best of five maxima."""
     num, dim = unit.shape
 
     def kernel(theta: Floats, one: Floats, other: Floats) -> tuple[Floats, Floats]:
@@ -226,7 +231,7 @@ def gaussian_process(unit: Floats, value: Floats, test: Floats, seed: int) -> Pr
         return np.exp(theta[dim] - 0.5 * np.sum(distance, axis=2)), distance
 
     def factor(theta: Floats, covariance: Floats) -> Any:
-        # The amplitude's share keeps the factorisation within double precision.
+        # The share of the amplitude makes the factorisation possible in double precision.
         return cho_factor(covariance + (np.exp(theta[-1]) + 1e-10 * np.exp(theta[dim])) * np.eye(num), lower=True)
 
     def loss(theta: Floats) -> tuple[float, Floats]:
@@ -249,7 +254,7 @@ def gaussian_process(unit: Floats, value: Floats, test: Floats, seed: int) -> Pr
 
 
 def score_surrogate(name: str, preset: str, surrogate: Surrogate, num_test: int, seed: int) -> Score:
-    """One row of the record."""
+    """Fit a surrogate to one seed of a function and return its score."""
     sample = draw_sample(FUNCTIONS[name](), SIZES[name], num_test, seed)
     prediction, about = fit_and_predict(surrogate, sample, seed)
     truth = sample.standardised(sample.test_value)
@@ -257,7 +262,7 @@ def score_surrogate(name: str, preset: str, surrogate: Surrogate, num_test: int,
 
 
 def score_gaussian_process(name: str, num_test: int, seed: int) -> Score:
-    """The reference: what the top level's points tell by themselves."""
+    """Return the score of the reference: a Gaussian process that sees the top level only."""
     sample = draw_sample(FUNCTIONS[name](), SIZES[name], num_test, seed)
     value = sample.standardised(sample.values[-1])
     prediction, seconds = timed(gaussian_process, sample.units[-1], value, sample.test_unit, seed)
@@ -266,7 +271,7 @@ def score_gaussian_process(name: str, num_test: int, seed: int) -> Score:
 
 
 def spread(numbers: Sequence[float], digits: int = 3) -> str:
-    """Mean and standard deviation; a dash where there is nothing to tell."""
+    """Return the mean and the standard deviation as text, or a dash if a number is missing."""
     if not np.all(np.isfinite(numbers)):
         return "-" if np.any(np.isnan(numbers)) else "∞"
     deviation = f" ± {np.std(numbers, ddof=1):.{digits}f}" if len(numbers) > 1 else ""
@@ -274,12 +279,12 @@ def spread(numbers: Sequence[float], digits: int = 3) -> str:
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     return "\n".join("| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows))
 
 
 def table(scores: Sequence[Score]) -> str:
-    """Means over seeds, beside the paper's; the first fit of a shape, which compiles, apart from the later ones."""
+    """Return a table of means over seeds, next to the paper's. The first fit, which compiles, has its own column."""
     rows: list[list[str]] = []
     for name in dict.fromkeys(score.function for score in scores):
         models = list(dict.fromkeys(score.model for score in scores))
@@ -307,7 +312,7 @@ def table(scores: Sequence[Score]) -> str:
 
 
 def frozen_chains(scores: Sequence[Score]) -> list[str]:
-    """A sentence for every function on which a preset's chains did not accept."""
+    """Return a sentence for every function on which the chains of a preset did not accept."""
     sentences: list[str] = []
     for name, model in dict.fromkeys((score.function, score.model) for score in scores):
         group = [score for score in scores if (score.function, score.model) == (name, model)]
@@ -321,7 +326,7 @@ def frozen_chains(scores: Sequence[Score]) -> list[str]:
 
 
 def heading(script: str, packages: Sequence[str] = ("jax", "jaxlib", "numpy", "scipy")) -> str:
-    """The command that was given, less where its results go, and what it ran with."""
+    """Return the command, without its output files, and the versions that it ran with."""
     kept: list[str] = []
     arguments = iter(sys.argv[1:])
     for argument in arguments:
@@ -331,16 +336,18 @@ def heading(script: str, packages: Sequence[str] = ("jax", "jaxlib", "numpy", "s
             kept.append(argument)
     device = jax.devices()[0]
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
-    note = "\n\n**A quick run, to see that the script works: its figures mean nothing.**" if "--quick" in kept else ""
+    note = (
+        "\n\n**A quick run, only to see that the script works. Its numbers mean nothing.**" if "--quick" in kept else ""
+    )
     command = " ".join(["python", f"benchmarks/{script}", shlex.join(kept)]).strip()
     where = f"on {device.platform} ({device.device_kind})"
-    # Both by their own word: they need not be installed, only importable.
+    # These two report their version themselves, because they may be importable without being installed.
     ours = f"bmbo {bmbo.__version__}, blackjax {blackjax.__version__}"
     return f"`{command}`\n\nPython {platform.python_version()}, {ours}, {versions}; {where}.{note}"
 
 
 def finite(value: Any) -> Any:
-    """The same with None for what JSON has no number for."""
+    """Return the value with None in place of numbers that JSON does not have."""
     if isinstance(value, dict):
         return {key: finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -349,7 +356,7 @@ def finite(value: Any) -> Any:
 
 
 def write(path: Path | None, text: str) -> None:
-    """Writes a file, if one was asked for."""
+    """Write a file, if a path is given."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
@@ -359,14 +366,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
     parser.add_argument("--presets", nargs="*", choices=get_args(Preset), default=list(get_args(Preset)))
-    parser.add_argument("--methods", nargs="*", choices=list(METHODS), help="other surrogates; all if none is named")
-    parser.add_argument("--seeds", type=int, default=5, help="how many, from 0 on")
-    parser.add_argument("--num-test", type=int, default=100, help="test points a seed")
-    parser.add_argument("--quick", action="store_true", help="a budget too small to mean anything: does it run?")
+    parser.add_argument("--methods", nargs="*", choices=list(METHODS), help="other surrogates; all without a name")
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0 on")
+    parser.add_argument("--num-test", type=int, default=100, help="test points per seed")
+    parser.add_argument("--quick", action="store_true", help="use a tiny budget, only to see that the script runs")
     parser.add_argument("--out", type=Path, help="Markdown file for the table")
     parser.add_argument("--json", type=Path, help="JSON file for every fit")
     arguments = parser.parse_args()
-    # Given without a name it means all of them, not given none.
+    # The option without a name means all methods. Without the option there are none.
     methods = [] if arguments.methods is None else arguments.methods or list(METHODS)
     surrogates: dict[str, Surrogate] = {name: Darn.preset(name) for name in arguments.presets}
     surrogates |= {name: METHODS[name]() for name in methods}

@@ -1,8 +1,8 @@
-"""Begin with what is known already: single results, a table, another study.
+"""Begin with known results: single results, a table, another study.
 
     python examples/add_old_results.py
 
-Old results cost nothing, count as observations like any other, and the first suggestion already uses them.
+Old results cost nothing and count as observations like any other. The first suggestion already uses them.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import io
 
 import bmbo
 
-# As a spreadsheet would export it; `fidelity` is one of the study's levels.
+# A table as a spreadsheet exports it. `fidelity` is one of the study's levels.
 TABLE = """\
 width,angle,fidelity,value
 1.0,10,coarse,3.91
@@ -23,13 +23,13 @@ width,angle,fidelity,value
 
 
 def drag(width: float, angle: float, mesh: str) -> float:
-    """A made-up simulation on a coarse or a fine mesh."""
+    """Return the drag in a made-up simulation on a coarse or a fine mesh."""
     exact = (width - 2.8) ** 2 + ((angle - 33) / 15) ** 2 + 1
     return exact + (0.2 * width if mesh == "coarse" else 0.0)
 
 
 def new_study(name: str, method: str) -> bmbo.Study:
-    """A study of the same space and fidelities under a name of its own."""
+    """Return a study with this name. All studies here have the same space and fidelities."""
     return bmbo.create_study(
         study_name=name,
         storage="sqlite:///drag.db",
@@ -41,7 +41,7 @@ def new_study(name: str, method: str) -> bmbo.Study:
 
 
 def main() -> None:
-    """Adds results in three ways, then goes on from there."""
+    """Add results in three ways, and continue from there."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--total-cost", type=float, default=100.0)
     arguments.add_argument("--n-trials", type=int)
@@ -55,12 +55,12 @@ def main() -> None:
         earlier.add_trial(params, float(row["value"]), fidelity=row["fidelity"])
 
     study = new_study("drag", given.method)
-    # Another study at once; a pandas DataFrame as `trials_dataframe` gives it will do as well.
+    # Add all trials of another study. A pandas DataFrame from `trials_dataframe` works as well.
     study.add_trials(earlier)
     print(f"begins with {len(study.trials)} results, the best {study.best_value:.2f} at the fine mesh")
-    # No limit counts what was added: it was paid for elsewhere.
+    # Limits do not count the added results, because they were paid for elsewhere.
     study.optimize(
-        lambda trial: drag(**trial.params, mesh=trial.fidelity),
+        lambda trial: drag(**trial.params, mesh=str(trial.fidelity)),
         total_cost=given.total_cost,
         n_trials=given.n_trials,
     )

@@ -1,8 +1,8 @@
-"""Run trials by hand: `ask` says what to run, `tell` takes what came of it.
+"""Run trials by hand: `ask` says what to run, and `tell` takes the result.
 
     python examples/ask_and_tell.py
 
-For when something else runs the trials: a laboratory, a simulator's own queue, a person.
+Use this if something else runs the trials: a laboratory, the queue of a simulator, or a person.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import bmbo
 
 
 def experiment(temperature: float, catalyst: str, minutes: float) -> float:
-    """The yield of a made-up reaction; shorter runs show less of it, and one catalyst fails when it is hot."""
+    """Return the yield of a made-up reaction. Shorter runs have less of it, and one catalyst fails when it is hot."""
     if catalyst == "B" and temperature > 380:
         raise RuntimeError("the catalyst has decomposed")
     best = {"A": 350.0, "B": 365.0, "C": 320.0}[catalyst]
@@ -20,7 +20,7 @@ def experiment(temperature: float, catalyst: str, minutes: float) -> float:
 
 
 def main() -> None:
-    """Runs rounds of four trials each."""
+    """Run rounds of four trials each."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--n-trials", type=int, default=40)
     arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
@@ -38,15 +38,15 @@ def main() -> None:
         ],
         method=getattr(bmbo, given.method)(),
     )
-    # What you know already that you want to try comes first.
+    # Configurations that you want to try come first.
     study.enqueue({"temperature": 350.0, "catalyst": "A"})
     while len(study.trials) < given.n_trials:
-        # The four are chosen together, so that they do not all ask the same question.
+        # The four are chosen together, so that they differ from each other.
         for trial in study.ask(4):
             try:
-                value = experiment(**trial.params, minutes=trial.fidelity)
+                value = experiment(**trial.params, minutes=float(trial.fidelity))
             except RuntimeError as error:
-                # A failure is a result too: it has its cost, and its reason is kept.
+                # A failure is a result too. It has a cost, and its reason is kept.
                 study.tell(trial, error=str(error))
             else:
                 study.tell(trial, value)

@@ -1,9 +1,9 @@
-"""Go on training from where the same configuration stopped at a lower fidelity.
+"""Continue training where the same configuration stopped at a lower fidelity.
 
     python examples/checkpoints.py
 
-The pattern has three parts, all in `objective`: load from `trial.resume_from` if there is one, train only what is
-missing up to `trial.fidelity`, save into `trial.checkpoint_dir`.
+The pattern has three parts, all in `objective`: load from `trial.resume_from` if there is one, train only the missing
+epochs up to `trial.fidelity`, and save into `trial.checkpoint_dir`.
 """
 
 import argparse
@@ -19,16 +19,16 @@ TARGETS = INPUTS @ GENERATOR.normal(size=20) + 0.1 * GENERATOR.normal(size=400)
 
 
 def load(folder: Path | None) -> tuple[np.ndarray, np.ndarray, int]:
-    """Weights, momentum and the epochs they were trained for: from a checkpoint, or from the beginning."""
+    """Return the weights, the momentum and the finished epochs, from a checkpoint or from the beginning."""
     if folder is None:
         return np.zeros(20), np.zeros(20), 0
-    # NumPy's own format holds no code: allow_pickle stays off.
+    # NumPy's own format holds no code, because allow_pickle is off.
     with np.load(folder / "state.npz") as state:
         return state["weights"], state["momentum"], int(state["epochs"])
 
 
 def objective(trial: bmbo.Trial) -> float:
-    """Validation error after `trial.fidelity` epochs, however many of them an earlier trial has done."""
+    """Return the validation error after `trial.fidelity` epochs. An earlier trial may have done some of them."""
     weights, momentum, done = load(trial.resume_from)
     print(f"trial {trial.number}: epochs {done + 1} to {trial.fidelity}", flush=True)
     x, y = INPUTS[:300], TARGETS[:300]
@@ -40,7 +40,7 @@ def objective(trial: bmbo.Trial) -> float:
 
 
 def main() -> None:
-    """Runs the study and keeps only the checkpoints that may still be of use."""
+    """Run the study and keep only the checkpoints that may still be useful."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--n-trials", type=int, default=40)
     arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
@@ -54,7 +54,7 @@ def main() -> None:
         fidelities=[bmbo.Fidelity(2, cost=2), bmbo.Fidelity(8, cost=8), bmbo.Fidelity(32, cost=32)],
         method=getattr(bmbo, given.method)(),
     )
-    # A configuration that is known to work, at every level: the second and third go on from the one before.
+    # A configuration that is known to work, at every level. The second and third continue from the one before.
     if not study.trials:
         for level in range(3):
             study.enqueue({"learning_rate": 0.1, "momentum": 0.5}, level=level)

@@ -2,7 +2,7 @@
 
     python examples/quickstart.py
 
-The study is kept in quickstart.db. Run the script again, also after a crash: it goes on where it was.
+The study is kept in quickstart.db. If you run the script again, even after a crash, it continues where it was.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import bmbo
 
 
 def train(learning_rate: float, weight_decay: float, batch: int, features: str, epochs: int) -> float:
-    """Validation loss of a logistic regression after some epochs of stochastic gradient descent."""
+    """Return the validation loss of a logistic regression after some epochs of stochastic gradient descent."""
     generator = np.random.default_rng(0)
     inputs = generator.normal(size=(1200, 10))
     labels = (inputs[:, 0] + inputs[:, 1] ** 2 + 0.3 * generator.normal(size=1200) > 0.8).astype(float)
@@ -33,12 +33,12 @@ def train(learning_rate: float, weight_decay: float, batch: int, features: str, 
 
 
 def objective(trial: bmbo.Trial) -> float:
-    """What is minimised: `trial.params` is the configuration, `trial.fidelity` how long to train it."""
-    return train(**trial.params, epochs=trial.fidelity)
+    """Return the loss to minimise. `trial.params` is the configuration, and `trial.fidelity` the number of epochs."""
+    return train(**trial.params, epochs=int(trial.fidelity))
 
 
 def main() -> None:
-    """Runs the study and says what it found."""
+    """Run the study and print what it found."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--total-cost", type=float, default=400.0)
     arguments.add_argument("--n-trials", type=int)
@@ -56,7 +56,7 @@ def main() -> None:
             "batch": bmbo.Int(8, 256, log=True),
             "features": bmbo.Categorical(["plain", "squares"]),
         },
-        # From the roughest to the one that counts; a cost is any unit, here epochs.
+        # From the cheapest to the one that counts. Costs can have any unit; here they are epochs.
         fidelities=[bmbo.Fidelity(1, cost=1), bmbo.Fidelity(5, cost=5), bmbo.Fidelity(25, cost=25)],
         method=getattr(bmbo, given.method)(),
     )

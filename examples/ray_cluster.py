@@ -1,7 +1,7 @@
-"""Run trials on a Ray cluster, or on a Ray of this machine.
+"""Run trials on a Ray cluster, or on a local Ray.
 
 pip install "bmbo[ray]"
-python examples/ray_cluster.py                                   # a Ray of its own, on this machine
+python examples/ray_cluster.py                                   # starts a Ray on this machine
 python examples/ray_cluster.py --address auto --n-workers 16     # the cluster that this machine belongs to
 """
 
@@ -13,18 +13,18 @@ from bmbo.executors.ray import RayExecutor
 
 
 def objective(trial: bmbo.Trial) -> float:
-    """Stands for a training of some seconds; it runs on any node of the cluster."""
+    """Return the value of a made-up training. It runs on any node of the cluster."""
     time.sleep(0.01 * int(trial.fidelity))
     x, y = trial.params["x"], trial.params["y"]
     return (x - 0.2) ** 2 + (y - 0.7) ** 2 + 1 / int(trial.fidelity)
 
 
 def main() -> None:
-    """Runs the study on Ray."""
+    """Run the study on Ray."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--n-trials", type=int, default=60)
     arguments.add_argument("--n-workers", type=int, default=4)
-    arguments.add_argument("--address", help="of a cluster; by default a local Ray is started")
+    arguments.add_argument("--address", help="address of a cluster; by default a local Ray is started")
     arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
@@ -36,8 +36,9 @@ def main() -> None:
         fidelities=[bmbo.Fidelity(1, cost=1), bmbo.Fidelity(10, cost=10)],
         method=getattr(bmbo, given.method)(),
     )
-    # What each trial takes; num_gpus may be a fraction. A trial that hangs is cancelled after the timeout, and one
-    # whose node is lost is run again elsewhere. For a local Ray, executor="ray" alone will do.
+    # num_cpus and num_gpus are the resources of each trial; num_gpus may be a fraction. A trial that takes longer than
+    # the timeout is cancelled. A trial whose node is lost runs again on another node. For a local Ray, executor="ray"
+    # is enough.
     executor = RayExecutor(given.n_workers, trial_timeout=600, address=given.address, num_cpus=1, num_gpus=0)
     study.optimize(
         objective,

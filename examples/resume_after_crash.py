@@ -1,10 +1,10 @@
-"""Lose the machine in the middle of a study, and lose nothing.
+"""Crash in the middle of a study, and continue without losing a result.
 
-    python examples/resume_after_crash.py --crash-at 12       # dies as by a power failure
+    python examples/resume_after_crash.py --crash-at 12       # is killed, as in a power failure
     python examples/resume_after_crash.py                     # finishes the same study, within the same budget
 
-There is nothing to do but to run the same script again: limits count over the whole study, and the trial that was
-running is run again under its own number. Seeds hold too: the record is that of a run without a crash.
+Run the same script again, and nothing else. Limits count over the whole study, and the trial that was running runs
+again under its own number. With a seed, the trials are the same as in a run without a crash.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import bmbo
 
 
 def main() -> None:
-    """Runs the study, or what is left of it."""
+    """Run the study, or the rest of it."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--n-trials", type=int, default=40)
     arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")

@@ -1,1 +1,1 @@
-"""Comparisons of methods on problems: what runs them, what records them and what reports on the records."""
+"""Compare methods on problems: run them, record the runs, and report on the records."""

@@ -1,4 +1,4 @@
-"""Compares methods on problems.
+"""Compare methods on problems from the command line.
 
 python -m experiments list
 python -m experiments run --problems branin levy --methods random bmbo_darn --seeds 5
@@ -17,13 +17,12 @@ from typing import Any
 from experiments.harness import registry
 from experiments.harness import run_record as records
 from experiments.harness.campaign import ENGINES, Campaign, SettingsDifferError
+from experiments.harness.package_versions import version_of
 from experiments.harness.packed_records import pack, read_packed, unpack
 from experiments.harness.run_record import Record
-from experiments.harness.settings import Settings, Task
-from experiments.harness.versions import version_of
+from experiments.harness.run_settings import Settings, Task
 from experiments.problems import APPLICATIONS, STAND_INS, DataMissingError
 from experiments.problems.benchmark import NUM_STARTS
-from experiments.reporting.report import write_report
 
 RECORDS = Path("experiments/records")
 PACKED = Path("docs/results/records")
@@ -34,63 +33,63 @@ def _parser() -> argparse.ArgumentParser:
         "python -m experiments", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    listing = commands.add_parser("list", help="methods and problems")
-    running = commands.add_parser("run", help="run methods on problems; goes on where it stopped")
+    listing = commands.add_parser("list", help="list methods and problems")
+    running = commands.add_parser("run", help="run methods on problems; continues where it stopped")
     running.add_argument("--problems", nargs="+", required=True)
     running.add_argument("--methods", nargs="+", required=True)
-    running.add_argument("--seeds", type=int, default=5, help="how many")
+    running.add_argument("--seeds", type=int, default=5, help="number of seeds")
     running.add_argument("--first-seed", type=int, default=0)
-    running.add_argument("--total-cost", type=float, help="of a run, starts included; default: each problem's own")
-    running.add_argument("--batch-size", type=int, default=5, help="of methods that can; default 5, the paper's")
-    running.add_argument("--num-starts", type=int, default=NUM_STARTS, help="random points a level; default 10")
+    running.add_argument("--total-cost", type=float, help="cost of a run, starts included; default: each problem's own")
+    running.add_argument("--batch-size", type=int, default=5, help="jobs at once, if a method can; default 5")
+    running.add_argument("--num-starts", type=int, default=NUM_STARTS, help="random points per level; default 10")
     running.add_argument(
         "--unjudged",
         action="store_true",
-        help="evaluate nothing outside the cost but the last recommendation; leaves out the paper's curve",
+        help="evaluate only the last recommendation outside the cost; then there is no curve like the paper's",
     )
-    running.add_argument("--jobs", type=int, default=1, help="runs at once")
+    running.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     running.add_argument("--engine", choices=list(ENGINES), default="local")
-    running.add_argument("--timeout-per-run", type=float, help="seconds after which a run counts as hung")
-    running.add_argument("--check-determinism", action="store_true", help="the first seed of each method twice")
-    running.add_argument("--retry-failed", action="store_true", help="also runs that crashed or hung before")
-    running.add_argument("--quiet", action="store_true", help="no progress bar")
-    reporting = commands.add_parser("report", help="tables and figures from the records")
+    running.add_argument("--timeout-per-run", type=float, help="seconds after which a run is killed")
+    running.add_argument("--check-determinism", action="store_true", help="run the first seed of each method twice")
+    running.add_argument("--retry-failed", action="store_true", help="run tasks again that crashed or timed out before")
+    running.add_argument("--quiet", action="store_true", help="show no progress bar")
+    reporting = commands.add_parser("report", help="make tables and figures from the records")
     reporting.add_argument("--out", type=Path, default=Path("docs/results/comparison.md"))
-    reporting.add_argument("--figures", type=Path, help="folder; default: figures beside the page")
-    reporting.add_argument("--problems", nargs="+", help="only these")
-    reporting.add_argument("--methods", nargs="+", help="only these")
+    reporting.add_argument("--figures", type=Path, help="folder of the figures; default: figures beside the page")
+    reporting.add_argument("--problems", nargs="+", help="report on these problems only")
+    reporting.add_argument("--methods", nargs="+", help="report on these methods only")
     reporting.add_argument("--uncharged", action="store_true", help="do not charge starts to methods that take none")
-    packing = commands.add_parser("pack", help="compact tables of the records, to be committed")
-    unpacking = commands.add_parser("unpack", help="single records from the tables, to go on from them")
+    packing = commands.add_parser("pack", help="pack the records into small tables that can be committed")
+    unpacking = commands.add_parser("unpack", help="write packed records as single files, to continue from them")
     _add_tables(commands)
     for command in (running, reporting, packing, unpacking):
-        command.add_argument("--records", type=Path, default=RECORDS, help=f"folder; default {RECORDS}")
+        command.add_argument("--records", type=Path, default=RECORDS, help=f"folder of the records; default {RECORDS}")
     for command in (reporting, packing, unpacking):
-        command.add_argument("--packed", type=Path, default=PACKED, help=f"folder of tables; default {PACKED}")
-    for command in (listing, running, reporting):
         command.add_argument(
-            "--plugin", action="append", default=[], help="a module with ENTRIES or PROBLEMS of your own"
+            "--packed", type=Path, default=PACKED, help=f"folder of the packed tables; default {PACKED}"
         )
+    for command in (listing, running, reporting):
+        command.add_argument("--plugin", action="append", default=[], help="your own module with ENTRIES or PROBLEMS")
     return parser
 
 
 def _add_tables(commands: Any) -> None:
-    making = commands.add_parser("table", help="train an application at all levels, row by row; goes on")
+    making = commands.add_parser("table", help="train an application at all levels; continues where it stopped")
     making.add_argument("name", choices=APPLICATIONS)
     chosen = making.add_mutually_exclusive_group(required=True)
-    chosen.add_argument("--rows", type=_rows, help="of the sequence, such as 0:200 for the first 200")
-    chosen.add_argument("--configs", type=Path, help="a file of configurations instead, one in JSON a line")
-    chosen.add_argument("--visited", type=int, help="so many of the best that runs here have evaluated at the top")
-    making.add_argument("--jobs", type=int, default=1, help="trainings at once")
+    chosen.add_argument("--rows", type=_rows, help="rows of the sequence, such as 0:200 for the first 200")
+    chosen.add_argument("--configs", type=Path, help="a file of configurations instead, one per line, in JSON")
+    chosen.add_argument("--visited", type=int, help="how many of the best configurations that runs here evaluated")
+    making.add_argument("--jobs", type=int, default=1, help="trainings at the same time")
     making.add_argument("--seed", type=int, default=0)
-    making.add_argument("--timeout", type=float, default=3600.0, help="seconds of a row; of all for pinn")
-    making.add_argument("--note", default="", help="for the first line of the table: the hardware")
+    making.add_argument("--timeout", type=float, default=3600.0, help="seconds per row; for pinn, of all rows")
+    making.add_argument("--note", default="", help="text for the first line of the table, such as the hardware")
     making.add_argument("--out", type=Path, help="default: experiments/tables/NAME.csv")
-    making.add_argument("--quiet", action="store_true", help="no progress bar")
-    judging = commands.add_parser("standin", help="how well stand-ins from a table foretell held-out rows")
+    making.add_argument("--quiet", action="store_true", help="show no progress bar")
+    judging = commands.add_parser("standin", help="measure how well stand-ins predict held-out rows of a table")
     judging.add_argument("name", choices=STAND_INS)
     judging.add_argument("--table", type=Path, help="default: experiments/tables/NAME.csv")
-    judging.add_argument("--out", type=Path, help="a Markdown file, beside what is printed")
+    judging.add_argument("--out", type=Path, help="also write the printed page to this Markdown file")
 
 
 def _rows(text: str) -> range:
@@ -100,25 +99,26 @@ def _rows(text: str) -> range:
     return range(int(start), int(stop))
 
 
-# Imported when it is asked for: it needs packages that comparisons do not.
+# The imports are inside the functions, because other commands do not need these packages.
 def _table(arguments: argparse.Namespace) -> int:
-    from experiments.applications import evaluation, table  # noqa: PLC0415
+    from experiments.applications import cached_evaluation as evaluation  # noqa: PLC0415
+    from experiments.applications import training_table as table  # noqa: PLC0415
 
-    application = evaluation.get(arguments.name)
+    application = evaluation.get_application(arguments.name)
     space = application.problem.space
     if arguments.configs:
         wanted = table.visited_rows(space, table.read_configs(arguments.configs))
     elif arguments.visited is not None:
         if arguments.visited < 1:
             raise ValueError(f"--visited must be at least 1, got {arguments.visited}")
-        best = evaluation.visited(application, seed=arguments.seed)[: arguments.visited]
+        best = evaluation.visited_configs(application, seed=arguments.seed)[: arguments.visited]
         if not best:
             raise ValueError(f"no run here has evaluated {arguments.name} at the top; `python -m experiments run` does")
         wanted = table.visited_rows(space, best)
     else:
         wanted = table.sobol_rows(space, arguments.rows.start, arguments.rows.stop)
     path = arguments.out or table.path_of(arguments.name)
-    making = table.Making(
+    builder = table.TableBuilder(
         arguments.name,
         path,
         jobs=arguments.jobs,
@@ -126,17 +126,17 @@ def _table(arguments: argparse.Namespace) -> int:
         timeout=arguments.timeout,
         note=arguments.note,
         quiet=arguments.quiet,
-        make_row=table.trained_by_name if arguments.visited is None else table.evaluated_by_name,
+        make_row=table.train_row_by_name if arguments.visited is None else table.evaluate_row_by_name,
     )
-    there = making.make(wanted)
+    there = builder.build(wanted)
     print(f"{path}: {there} of {len(wanted)} rows")
     return 0 if there == len(wanted) else 1
 
 
 def _standin(arguments: argparse.Namespace) -> int:
-    from experiments.applications import standin  # noqa: PLC0415
+    from experiments.applications import stand_in  # noqa: PLC0415
 
-    page = standin.page(arguments.name, arguments.table)
+    page = stand_in.accuracy_page(arguments.name, arguments.table)
     print(page)
     if arguments.out:
         arguments.out.write_text(page + "\n")
@@ -175,7 +175,7 @@ def _run(arguments: argparse.Namespace) -> int:
             raise ValueError(f"the starts of {name} cost {start:g}: the total cost of {total:g} must be more")
         settings[name] = Settings(total, arguments.batch_size, arguments.num_starts, not arguments.unjudged)
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
-    # Seeds outermost: a comparison that is stopped has about as many of each method.
+    # Seeds are the outer loop, so that a comparison that is stopped has about as many runs of each method.
     tasks = [Task(p, m, seed) for seed in seeds for p in arguments.problems for m in arguments.methods]
     if arguments.check_determinism:
         tasks += [Task(p, m, seeds[0], repeat=True) for p in arguments.problems for m in arguments.methods]
@@ -188,7 +188,7 @@ def _run(arguments: argparse.Namespace) -> int:
         timeout=arguments.timeout_per_run,
         plugins=arguments.plugin,
         paths=sys.path if arguments.plugin else (),
-        again=arguments.retry_failed,
+        retry_failed=arguments.retry_failed,
     )
     tally = campaign.run(show_progress=not arguments.quiet)
     print(", ".join(f"{count} {status}" for status, count in sorted(tally.items())))
@@ -197,30 +197,36 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _gathered(arguments: argparse.Namespace) -> list[Record]:
-    """Packed records and single ones; of the same run the single one."""
+def _all_records(arguments: argparse.Namespace) -> list[Record]:
+    """Return the packed and the single records. If a run has both, the single one counts."""
     found = {record.task: record for record in read_packed(arguments.packed)}
     found |= {record.task: record for record in records.read_all(arguments.records)}
     return list(found.values())
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    # The import is here, because runs in an environment for peers do without matplotlib.
+    try:
+        from experiments.reporting.report import write_report  # noqa: PLC0415
+    except ImportError as error:
+        raise DataMissingError(f"a report needs matplotlib ({error}): pip install --group experiments") from error
+
     kept = [
         record
-        for record in _gathered(arguments)
+        for record in _all_records(arguments)
         if (not arguments.problems or record.task.problem in arguments.problems)
         and (not arguments.methods or record.task.method in arguments.methods)
     ]
     figures = arguments.figures or arguments.out.parent / "figures"
-    command = "python -m experiments report " + " ".join(_said(arguments))
+    command = "python -m experiments report " + " ".join(_given_options(arguments))
     entries = registry.methods(arguments.plugin)
     write_report(kept, entries, arguments.out, figures, charged=not arguments.uncharged, command=command.strip())
     print(f"{arguments.out} from {len(kept)} records")
     return 0
 
 
-def _said(arguments: argparse.Namespace) -> list[str]:
-    """The options that the page depends on, as they were given."""
+def _given_options(arguments: argparse.Namespace) -> list[str]:
+    """Return the options that the page depends on, as they were given."""
     said = [] if arguments.figures is None else ["--figures", str(arguments.figures)]
     said += ["--uncharged"] if arguments.uncharged else []
     for name in ("problems", "methods"):
@@ -241,7 +247,7 @@ def _unpack(arguments: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; gives its exit code."""
+    """Run a command and return its exit code."""
     chosen = _parser().parse_args(arguments)
     commands = {
         "list": _list,

@@ -1,4 +1,4 @@
-"""Any program will do: this one knows nothing of bmbo, takes its settings as arguments and prints its result last."""
+"""Train a small model. This program does not know bmbo: it takes settings as arguments and prints its result last."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import random
 
 
 def main() -> None:
-    """Fits a line through noisy points by stochastic gradient descent."""
+    """Fit a line to noisy points by stochastic gradient descent, and print the loss."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--learning-rate", type=float, required=True)
     arguments.add_argument("--decay", type=float, required=True)

@@ -1,1 +1,1 @@
-"""The paper's four applications."""
+"""Train the four applications of the paper, and keep what the trainings found."""

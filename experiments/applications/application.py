@@ -1,4 +1,4 @@
-"""What an application is: a problem, and a training that can be stopped, continued and repeated."""
+"""Describe an application: a problem, and a training that can be stopped, continued and repeated."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,87 +8,87 @@ from typing import Any, Protocol
 import bmbo
 
 Config = Mapping[str, Any]
-"""Hyperparameters by the names of the problem's space, as the space decodes them."""
+"""Hyperparameters by their names, as the problem's space decodes them."""
 
 
 class OutOfTimeError(RuntimeError):
-    """A training that passed its deadline.
+    """Say that a training passed its deadline.
 
-    How far a machine gets in a time is no property of a configuration: this is a failure and never a value.
+    This is a failure and not a value, because it depends on the machine and not on the configuration alone.
     """
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """A moment on the monotonic clock after which a training should stop."""
+    """Hold the moment on the monotonic clock at which a training must stop."""
 
     moment: float
 
     @classmethod
     def after(cls, seconds: float) -> "Deadline":
-        """So many seconds from now."""
+        """Return the deadline a number of seconds from now."""
         return cls(time.monotonic() + seconds)
 
     def check(self) -> None:
-        """Raises `OutOfTimeError` when it has passed; to be called between epochs or blocks of iterations."""
+        """Raise `OutOfTimeError` if the deadline has passed. Call this between epochs or blocks of iterations."""
         if time.monotonic() > self.moment:
             raise OutOfTimeError("the training passed its deadline")
 
 
 class States(Protocol):
-    """States of one training (one configuration, one seed), a level each, in the training's own bytes."""
+    """Keep the states of one training (one configuration, one seed), one for each level, as bytes."""
 
     def load(self, below: int) -> tuple[int, bytes] | None:
-        """The highest level below this one that has a state, with it; None where there is none."""
+        """Return the highest level below the given one that has a state, and the state; None if there is none."""
         ...
 
     def save(self, level: int, state: bytes) -> None:
-        """Keeps the state at the end of a level."""
+        """Keep the state at the end of a level."""
         ...
 
 
 class Pauses(Protocol):
-    """Trainings that were under way when their time was over, by the index of their configuration."""
+    """Keep trainings that ran out of time before their end, by the index of their configuration."""
 
     def load(self, index: int) -> bytes | None:
-        """What was saved; None where nothing was."""
+        """Return the saved state, or None if there is none."""
         ...
 
     def save(self, index: int, state: bytes) -> None:
-        """Keeps how far a training got."""
+        """Keep the state of an unfinished training."""
         ...
 
     def drop(self, index: int) -> None:
-        """Lets go of one that has ended."""
+        """Remove the state of a finished training."""
         ...
 
 
 class Train(Protocol):
-    """A training up to a level, from the highest state below it or from the start; with the same loss either way.
+    """Train up to a level, from the highest state below it or from the start. Both give the same loss.
 
-    The loss is what the problem minimises or maximises, not finite where the training diverged. Deterministic in the
-    configuration, the level and the seed on one kind of device.
+    The loss is the value that the problem minimises or maximises. It is not finite if the training diverged. On one
+    kind of device it depends on the configuration, the level and the seed only.
     """
 
     def __call__(self, config: Config, level: int, seed: int, states: States, deadline: Deadline) -> float:
-        """The loss at the end of the level."""
+        """Return the loss at the end of the level."""
         ...
 
 
 @dataclass(frozen=True)
 class Application:
-    """One of the paper's applications.
+    """Hold one of the paper's applications.
 
     Attributes:
-        name: by which it is asked for.
-        problem: what methods are told of it.
+        name: the name on the command line.
+        problem: what methods are told: the space, the levels and the direction.
         train: the objective.
-        version: changes whenever the training gives other values for the same configuration; results and states are
-            kept by it.
-        ceiling: the loss that a training which diverged, or ended above it, is given: a failure tells a method that a
-            place is bad, and a loss of 1e30 would tell it nothing else.
-        source: where it was published.
-        prepare: gets its data, or raises `DataMissingError`.
+        version: changes whenever the training gives other values for the same configuration. Stored values and states
+            belong to one version.
+        ceiling: the loss of a training that diverged or ended above it. The ceiling shows a method that a
+            configuration is bad. A loss of 1e30 would show no more and would disturb models.
+        source: the publication.
+        prepare: loads the data, or raises `DataMissingError`.
     """
 
     name: str

@@ -1,22 +1,24 @@
-"""Gradient boosting on the diabetes data (Efron et al. 2004, 442 people): the paper's third application.
+"""Train gradient boosting on the diabetes data (Efron et al. 2004, 442 people): the paper's third application.
 
 What the paper leaves open, or what has changed since:
 
-- Its two criteria for splits, "MAE" and "MSE". `GradientBoostingRegressor` has lost the first (scikit-learn 1.1) and in
-  1.9 does not let one choose at all, so the loop around the trees is written here: its trees are scikit-learn's
-  `DecisionTreeRegressor` with the criterion "absolute_error" or "squared_error", as they were then; with the latter it
-  gives what `GradientBoostingRegressor(loss="huber")` gives (a test compares them). All else is that class's default: a
-  learning rate of 0.1, one sample a leaf.
-- The scale of the pruning parameter: logarithmic. Trees are fitted to gradients of the Huber loss, which the small
-  quantiles of the paper bound to a few units: on a linear scale most of [0.01, 100] prunes every tree to its root.
-- nRMSE: the root of the mean squared error on the evaluation part over the standard deviation of its targets, so that
-  the mean as a prediction has a natural logarithm of 0.
+- The two criteria for splits, "MAE" and "MSE". `GradientBoostingRegressor` lost the first one in scikit-learn 1.1, and
+  since 1.9 the criterion cannot be chosen. So the loop around the trees is written here. The trees are scikit-learn's
+  `DecisionTreeRegressor` with the criterion "absolute_error" or "squared_error", as they were then. With the second
+  one, results equal those of `GradientBoostingRegressor(loss="huber")`, and a test compares them. Everything else is
+  the default of that class: a learning rate of 0.1, and one sample per leaf.
+- The scale of the pruning parameter is logarithmic. Trees are fitted to gradients of the Huber loss. The small
+  quantiles of the paper bound these to a few units. On a linear scale, most of [0.01, 100] would prune every tree to
+  its root.
+- nRMSE is the root of the mean squared error on the evaluation part, divided by the standard deviation of its targets.
+  So predicting the mean has a natural logarithm of 0.
 
-The split is one for all seeds; a seed draws the subsamples and the features of splits. Values of one seed are nested:
-the first trees of 100 are those of 10.
+All seeds have the same split. A seed draws the subsamples and the features of splits. The trees of one seed are nested:
+the first 10 of 100 trees are those of a training with 10 trees.
 """
 
-# ruff: noqa: PLC0415 - scikit-learn is imported where it is used
+# scikit-learn is imported where it is used, because it may be missing.
+# ruff: noqa: PLC0415
 
 import math
 from collections.abc import Iterator, Mapping
@@ -38,10 +40,10 @@ TREES = (2, 10, 100)
 LEARNING_RATE = 0.1
 
 SPLIT_SEED = 0
-"""Of the division into training and evaluation: one for all, so that losses can be compared."""
+"""Seed of the split into training and evaluation. It is fixed, so that losses can be compared."""
 
 CRITERIA: Mapping[str, str] = {"MAE": "absolute_error", "MSE": "squared_error"}
-"""From the paper's names to today's."""
+"""Maps the names of the paper to those of scikit-learn."""
 
 SPACE = bmbo.Space(
     {
@@ -58,7 +60,7 @@ SPACE = bmbo.Space(
 
 @dataclass(frozen=True)
 class Part:
-    """Measurements [n 10] and targets [n]."""
+    """Hold measurements [n 10] and targets [n]."""
 
     inputs: Floats
     targets: Floats
@@ -66,7 +68,7 @@ class Part:
 
 @cache
 def parts() -> tuple[Part, Part]:
-    """Two thirds for training and one for evaluation."""
+    """Return the training part (two thirds) and the evaluation part. Raise `DataMissingError` without scikit-learn."""
     try:
         from sklearn.datasets import load_diabetes
     except ImportError as error:
@@ -74,18 +76,18 @@ def parts() -> tuple[Part, Part]:
     data: Any = load_diabetes()
     inputs, targets = np.asarray(data.data, np.float64), np.asarray(data.target, np.float64)
     order = np.random.default_rng(SPLIT_SEED).permutation(len(targets))
-    # At least two thirds: 295 of 442.
+    # Rounded up: 295 of 442.
     training, evaluation = np.split(order, [math.ceil(2 * len(order) / 3)])
     return Part(inputs[training], targets[training]), Part(inputs[evaluation], targets[evaluation])
 
 
 def _quantile(values: Floats, share: float) -> float:
-    # The kind that scikit-learn's boosting takes: always one of the values.
+    # The method of scikit-learn's boosting, which returns one of the values.
     return float(np.quantile(values, share, method="inverted_cdf"))
 
 
 def _leaf_values(leaves: NDArray[np.intp], residuals: Floats, delta: float, num_nodes: int) -> Floats:
-    """The step of every leaf (Friedman 2001, algorithm 4), by its number in the tree."""
+    """Return the step of every leaf (Friedman 2001, algorithm 4), by the number of its node in the tree."""
     order = np.lexsort((residuals, leaves))
     found, starts, counts = np.unique(leaves[order], return_index=True, return_counts=True)
     medians = np.zeros(num_nodes)
@@ -95,7 +97,7 @@ def _leaf_values(leaves: NDArray[np.intp], residuals: Floats, delta: float, num_
 
 
 def boosted(config: Config, training: Part, inputs: Floats, seed: int) -> Iterator[Floats]:
-    """Predictions at some inputs [n] after 1, 2, 3, ... trees."""
+    """Yield the predictions at some inputs [n] after 1, 2, 3, ... trees."""
     from sklearn.tree import DecisionTreeRegressor
 
     generator = np.random.RandomState(seed)
@@ -112,7 +114,7 @@ def boosted(config: Config, training: Part, inputs: Floats, seed: int) -> Iterat
             criterion=CRITERIA[config["criterion"]],
             max_depth=config["max_depth"],
             min_samples_split=config["min_samples_split"],
-            # As scikit-learn counts a fraction: at least one.
+            # scikit-learn converts a fraction in the same way, to at least one.
             max_features=max(1, int(config["max_features"] * training.inputs.shape[1])),
             ccp_alpha=config["ccp_alpha"],
             random_state=generator,
@@ -125,7 +127,7 @@ def boosted(config: Config, training: Part, inputs: Floats, seed: int) -> Iterat
 
 
 def train(config: Config, level: int, seed: int, states: States, deadline: Deadline) -> float:
-    """The logarithm of the nRMSE; so quick that no states are kept. See `Train`."""
+    """Return the logarithm of the nRMSE, see `Train`. It is so quick that no states are kept."""
     del states
     training, evaluation = parts()
     predictions = boosted(config, training, evaluation.inputs, seed)
@@ -141,13 +143,13 @@ APPLICATION = Application(
     name="boosting",
     problem=bmbo.Problem(
         SPACE,
-        # The paper's costs: as many as there are trees.
+        # The paper's costs, in proportion to the number of trees.
         bmbo.Ladder(bmbo.Fidelity(trees, cost=trees / 2, name=f"{trees} trees") for trees in TREES),
         maximise=False,
     ),
     train=train,
     version="1",
-    # A prediction worse by e than the mean; trees that average their leaves do not get there.
+    # An error e times that of predicting the mean. Averages over leaves do not get so bad.
     ceiling=1.0,
     source="gradient boosting on diabetes, the paper's third application",
     prepare=parts,

@@ -1,25 +1,26 @@
-"""A convolutional network on CIFAR-10 (Krizhevsky 2009), the paper's first application.
+"""Train a convolutional network on CIFAR-10 (Krizhevsky 2009): the paper's first application.
 
-10,000 images for training (the official data_batch_1) and 10,000 for evaluation (the official test_batch); 1, 10 and
-50 epochs at costs of 1, 10 and 50; mean negative log-likelihood of the evaluation images, minimised. The space has the
-paper's ranges, dropout on a log scale.
+There are 10,000 images for training (the official data_batch_1) and 10,000 for evaluation (the official test_batch).
+The levels are 1, 10 and 50 epochs, at costs of 1, 10 and 50. The loss is the mean negative log-likelihood of the
+evaluation images, which is minimised. The space has the ranges of the paper, with dropout on a log scale.
 
 What the paper leaves open, and what is done here:
 
-- 3x3 convolutions with zero padding, ReLU, then 2x2 pooling; each has twice the channels of the one before, so four of
-  them end with 2x2 pixels of 8 times the first one's channels.
+- 3x3 convolutions with zero padding, ReLU, then 2x2 pooling. Each convolution has twice the channels of the one before.
+  So four of them end with 2x2 pixels and 8 times the channels of the first one.
 - `dense_depth` hidden layers of `dense_width` units, each with ReLU and then dropout, and a linear output layer.
-- Weights drawn as He et al. (2015) do, no biases at first; colours standardised by the training images' moments; no
-  augmentation.
-- Adam, learning rate 1e-3, batches of 128 (78 an epoch, the rest left out), the order drawn anew in each epoch. No
-  schedule, no early stopping: an epoch is the same at all levels, so that a training continues from a lower level.
-- Parameters are float32; products have the device's default precision (TensorFloat-32 on a GPU).
+- Weights are drawn as in He et al. (2015), and biases begin at zero. Colours are standardised with the moments of the
+  training images. There is no augmentation.
+- Adam with a learning rate of 1e-3 and batches of 128. An epoch has 78 batches and leaves out the rest. Each epoch has
+  a new order. There is no schedule and no early stopping: an epoch is the same at all levels, so that a training can
+  continue from a lower level.
+- Parameters are float32. Products have the default precision of the device (TensorFloat-32 on a GPU).
 
-A training that diverges has a loss that is not finite, for which CEILING stands in.
+If a training diverges, its loss is not finite, and its value is CEILING.
 
     python -m experiments.applications.cnn 3 64 2 512 max 0.2
 
-times one configuration (in the order of the space) at all levels.
+This command times one configuration (in the order of the space) at all levels.
 """
 
 import argparse
@@ -34,9 +35,9 @@ import jax
 import numpy as np
 
 import bmbo
-from experiments.applications import command_line
+from experiments.applications import config_arguments
 from experiments.applications.application import Application, Config, Deadline, States
-from experiments.applications.convolution import (
+from experiments.applications.convolutional_networks import (
     NUM_COLOURS,
     SIDE,
     Architecture,
@@ -65,13 +66,14 @@ SPACE = bmbo.Space(
 )
 
 CEILING = 10.0
-"""A uniform guess loses ln 10 = 2.3, but that is no bound: with little dropout a network grows sure of its errors. One
-of 2 convolutions, 8 channels and 2 x 256 units had 1.66, 1.69 and 3.89 after 1, 10 and 50 epochs, while its accuracy
-rose from 0.42 to 0.54. Such losses are true and a method should see them; above 10 it need not tell them apart."""
+"""A uniform guess has a loss of ln 10 = 2.3. A network with little dropout can have a larger one, because it becomes
+too sure of its errors. One with 2 convolutions, 8 channels and 2 x 256 units had losses of 1.66, 1.69 and 3.89 after 1,
+10 and 50 epochs, while its accuracy rose from 0.42 to 0.54. Methods should see such losses. Differences above 10 do not
+matter."""
 
 LARGEST_STATE = 256 << 20
-"""Bytes beyond which a state is not kept. One convolution before wide dense layers has 72 million weights, 0.9 GB with
-Adam's moments: a disk is filled by those sooner than a GPU is by repeating the epochs of a lower level."""
+"""Larger states, in bytes, are not kept. One convolution before wide dense layers has 72 million weights, and 0.9 GB
+with the moments of Adam. Such states fill a disk, while repeating the epochs of a lower level is cheap."""
 
 FILE = "cifar10_20k.npz"
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
@@ -80,7 +82,7 @@ BATCHES = {"train": "cifar-10-batches-py/data_batch_1", "test": "cifar-10-batche
 
 
 def convert(archive: Path, made: Path) -> None:
-    """Writes the two batches of the official archive (pickles, safe because its checksum is known) as arrays."""
+    """Write two batches of the official archive as arrays. They are pickles, which is safe as the checksum is known."""
     arrays: dict[str, np.ndarray] = {}
     with tarfile.open(archive) as tar:
         for part, name in BATCHES.items():
@@ -91,20 +93,20 @@ def convert(archive: Path, made: Path) -> None:
             planes = np.asarray(batch[b"data"], np.uint8).reshape(-1, NUM_COLOURS, SIDE, SIDE)
             arrays[f"x_{part}"] = planes.transpose(0, 2, 3, 1)
             arrays[f"y_{part}"] = np.asarray(batch[b"labels"], np.uint8)
-    # Through a file that is open: a name without .npz would be given another.
+    # An open file, because NumPy would add .npz to a path without it.
     with made.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
 
 @cache
 def load() -> Images:
-    """The data, on the device."""
+    """Return the images, on the device."""
     with np.load(find_converted(FILE, SOURCE, DIGEST, convert)) as arrays:
         return Images.of(dict(arrays))
 
 
 def architecture_of(config: Config) -> Architecture:
-    """What a configuration asks for, but for its dropout."""
+    """Return the architecture of a configuration, which is all but its dropout."""
     return Architecture(
         config["num_convolutions"],
         config["channels"],
@@ -115,7 +117,7 @@ def architecture_of(config: Config) -> Architecture:
 
 
 def train_on(images: Images, config: Config, level: int, seed: int, *, states: States, deadline: Deadline) -> float:
-    """See `Train`; on images of one's own."""
+    """Train on given images and return the loss, see `Train`."""
     architecture = architecture_of(config)
     found = states.load(level)
     state = State.from_bytes(architecture, found[1]) if found else begin(architecture, seed)
@@ -128,7 +130,7 @@ def train_on(images: Images, config: Config, level: int, seed: int, *, states: S
 
 
 def train(config: Config, level: int, seed: int, states: States, deadline: Deadline) -> float:
-    """See `Train`."""
+    """Train on CIFAR-10 and return the loss, see `Train`."""
     return train_on(load(), config, level, seed, states=states, deadline=deadline)
 
 
@@ -144,11 +146,11 @@ APPLICATION = Application(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Times a configuration: the programs' compilation, then each level from the one below."""
+    """Print the times of one configuration: the compilation, and each level from the one below."""
     parser = argparse.ArgumentParser(prog="python -m experiments.applications.cnn")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--levels", type=int, default=len(EPOCHS), help="how many, from the lowest")
-    config, options = command_line.parse(parser, SPACE, arguments)
+    parser.add_argument("--levels", type=int, default=len(EPOCHS), help="number of levels, from the lowest")
+    config, options = config_arguments.parse_config(parser, SPACE, arguments)
     seed = options.seed
     architecture, images = architecture_of(config), jax.block_until_ready(load())
 

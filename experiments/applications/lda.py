@@ -1,18 +1,19 @@
-"""Online latent Dirichlet allocation (Hoffman et al. 2010) on 20 Newsgroups: the paper's second application.
+"""Train online latent Dirichlet allocation (Hoffman et al. 2010) on 20 Newsgroups: the paper's second application.
 
 What the paper leaves open:
 
-- Documents: 5,000 of the training part and 2,000 of the test part of the corpus by date, drawn once. Headers are cut
-  off, for they give the group away; English stop words are dropped and the 1,000 most frequent words of letters are
-  kept, as in scikit-learn's own example of topics.
-- Perplexity: scikit-learn's `perplexity` of the evaluation documents, with its bound that includes the topics' prior.
-  A uniform guess over 1,000 words has 1,000.
+- Documents: 5,000 of the training part and 2,000 of the test part of the corpus by date, drawn once. Headers are
+  removed, because they reveal the group. English stop words are removed, and the 1,000 most frequent words of letters
+  are kept, as in scikit-learn's own example of topics.
+- Perplexity: scikit-learn's `perplexity` of the evaluation documents. Its bound includes the prior of the topics. A
+  uniform guess over 1,000 words has a perplexity of 1,000.
 
-An epoch is one pass of `partial_fit` over all documents, in an order drawn by the seed and the epoch; with
-total_samples set to their number that is what `fit` does in one iteration, but for the order.
+An epoch is one pass of `partial_fit` over all documents, in an order that depends on the seed and the epoch. With
+total_samples set to the number of documents, one iteration of `fit` does the same, except for the order.
 """
 
-# ruff: noqa: PLC0415 - scikit-learn is imported where it is used
+# scikit-learn is imported where it is used, because it may be missing.
+# ruff: noqa: PLC0415
 
 import hashlib
 import io
@@ -32,7 +33,7 @@ from scipy.sparse import csr_matrix, load_npz, save_npz
 
 import bmbo
 from experiments.applications.application import Application, Config, Deadline, States
-from experiments.applications.training_cache import shelf
+from experiments.applications.training_cache import default_store
 from experiments.problems.benchmark import DataMissingError
 from experiments.problems.data_files import VARIABLE
 
@@ -41,12 +42,12 @@ EPOCHS = (1, 10, 50)
 NUM_TRAINING, NUM_EVALUATION, NUM_WORDS = 5000, 2000, 1000
 
 DRAW_SEED = 0
-"""Of the choice of documents: one for all, so that losses can be compared."""
+"""Seed of the choice of documents. It is fixed, so that losses can be compared."""
 
 CORPUS = "20news_bydate.jsonl.xz"
 
 SLICE = 256
-"""Documents between two looks at the clock: the largest batch, and all others divide it."""
+"""Documents between two checks of the deadline: the largest batch size. All other batch sizes divide it."""
 
 SPACE = bmbo.Space(
     {
@@ -59,16 +60,16 @@ SPACE = bmbo.Space(
         "n_components": bmbo.Int(1, 64),
     }
 )
-"""By the names of scikit-learn's arguments."""
+"""The names are those of scikit-learn's arguments."""
 
 Texts = Sequence[str]
 Counts = Any
-"""A sparse matrix of SciPy."""
+"""A sparse matrix of SciPy, whose types are incomplete."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Counts of words: documents for training and for evaluation, [documents words]."""
+    """Hold the counts of words in the documents for training and for evaluation: [documents words]."""
 
     training: Counts
     evaluation: Counts
@@ -86,7 +87,7 @@ def _texts_of_file(path: Path) -> tuple[Texts, Texts]:
 
 
 def _texts_of_source() -> tuple[Texts, Texts]:
-    """From where scikit-learn fetches them, with its checksum."""
+    """Return the texts that scikit-learn downloads and checks. Raise `DataMissingError` if that fails."""
     from sklearn.datasets import fetch_20newsgroups
 
     home = os.path.join(platformdirs.user_cache_dir("bmbo"), "data", "20news")
@@ -98,17 +99,17 @@ def _texts_of_source() -> tuple[Texts, Texts]:
             raise DataMissingError(
                 f"20 Newsgroups cannot be fetched ({error}); set {VARIABLE} to a folder with {CORPUS}"
             ) from error
-        # Group and number, as the file has them, so that both give the same documents.
+        # The group and the number, as in the file, so that both sources give the same documents.
         ids = ["/".join(Path(name).parts[-2:]) for name in bunch.filenames]
         found.append([text for _, text in sorted(zip(ids, bunch.data, strict=True))])
     return found[0], found[1]
 
 
 def counted(training: Texts, evaluation: Texts, num_words: int = NUM_WORDS) -> Corpus:
-    """Counts of the words that are most frequent in the training documents."""
+    """Return the counts of the words that are most frequent in the training documents."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    # Two letters or more: numbers and the remains of pictures say nothing of a topic.
+    # Two letters or more, because numbers and the remains of pictures tell nothing about a topic.
     words = CountVectorizer(stop_words="english", max_features=num_words, token_pattern=r"(?u)\b[a-z][a-z]+\b")
     counts = words.fit_transform([_without_headers(text) for text in training])
     others = words.transform([_without_headers(text) for text in evaluation])
@@ -128,7 +129,7 @@ def _packed(counts: Counts) -> bytes:
 
 @cache
 def corpus() -> Corpus:
-    """The documents as counts; kept, so that many processes need not read the texts."""
+    """Return the documents as counts. They are stored, so that other processes need not read the texts."""
     try:
         import sklearn
     except ImportError as error:
@@ -141,25 +142,25 @@ def corpus() -> Corpus:
     made_by = ["lda counts", APPLICATION.version, origin, NUM_TRAINING, NUM_EVALUATION, NUM_WORDS, sklearn.__version__]
     key = hashlib.sha256(json.dumps(made_by).encode()).hexdigest()
     names = (f"{key}.training.npz", f"{key}.evaluation.npz")
-    kept = [shelf().read(name) for name in names]
+    kept = [default_store().read(name) for name in names]
     if kept[0] is not None and kept[1] is not None:
         return Corpus(load_npz(io.BytesIO(kept[0])), load_npz(io.BytesIO(kept[1])))
     training, evaluation = _texts_of_file(path) if given else _texts_of_source()
     found = counted(_drawn(training, NUM_TRAINING), _drawn(evaluation, NUM_EVALUATION))
     for name, counts in zip(names, (found.training, found.evaluation), strict=True):
-        shelf().write(name, _packed(counts))
+        default_store().write(name, _packed(counts))
     return found
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """The objective on given documents; on the corpus where none are given."""
+    """Train and evaluate on given documents, or on the corpus if none are given."""
 
     documents: Corpus | None = None
     epochs: tuple[int, ...] = EPOCHS
 
     def __call__(self, config: Config, level: int, seed: int, states: States, deadline: Deadline) -> float:
-        """See `Train`."""
+        """Return the perplexity of the evaluation documents, see `Train`."""
         documents = self.documents or corpus()
         model, done = _begun(config, seed, states, level, documents.training.shape[0])
         for each in range(0 if done is None else done + 1, level + 1):
@@ -170,14 +171,14 @@ class Perplexity:
 
 
 def _begun(config: Config, seed: int, states: States, level: int, num_documents: int) -> tuple[Any, int | None]:
-    """A model, and the level that it has been trained to."""
+    """Return a model and the level that it was trained to, or None for a new model."""
     import sklearn
     from sklearn.decomposition import LatentDirichletAllocation
 
     found = states.load(level)
     if found is not None:
         version, model = pickle.loads(found[1])
-        # Of another version it need not go on as it began.
+        # A model of another version may continue in another way.
         if version == sklearn.__version__:
             return model, found[0]
     fresh = LatentDirichletAllocation(
@@ -187,7 +188,7 @@ def _begun(config: Config, seed: int, states: States, level: int, num_documents:
 
 
 def _state(model: Any) -> bytes:
-    """With the state of its random numbers."""
+    """Return a model as bytes, with the state of its random numbers."""
     import sklearn
 
     return pickle.dumps((sklearn.__version__, model))
@@ -209,7 +210,7 @@ APPLICATION = Application(
     ),
     train=Perplexity(),
     version="1",
-    # Twice a uniform guess: beyond lie numbers up to 1e12 that say no more than that it is bad.
+    # Twice a uniform guess. Larger numbers, up to 1e12, only say that a configuration is bad.
     ceiling=2.0 * NUM_WORDS,
     source="online LDA on 20 Newsgroups, the paper's second application",
     prepare=corpus,

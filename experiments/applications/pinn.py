@@ -1,23 +1,23 @@
-"""The fourth application: physics-informed networks for Burgers' equation (Raissi et al. 2019), viscosity 0.01 / pi.
+"""Train physics-informed networks for Burgers' equation (Raissi et al. 2019): the paper's fourth application.
 
-Three hyperparameters: hidden layers, their width, and one of eight activations (the paper names relu, tanh, sigmoid,
-"their variants, etc."; here these three, elu, selu, softplus, swish and sine). The fidelity is the most iterations that
-L-BFGS may take: 10, 100 and 50,000, at the paper's costs of 1:10:50; a training that has converged ends sooner, see
-`burgers.WINDOW`.
+The viscosity is 0.01 / pi. There are three hyperparameters: the number of hidden layers, their width, and one of eight
+activations. The paper names relu, tanh, sigmoid, "their variants, etc."; here these three are used, and elu, selu,
+softplus, swish and sine. The fidelity is the largest number of L-BFGS iterations: 10, 100 and 50,000, at the paper's
+costs of 1:10:50. A training that has converged ends earlier, see `WINDOW` in burgers_networks.py.
 
-The loss to minimise is the natural logarithm of the nRMSE, which is the RMSE over the root mean square of the reference
-solution, that is the relative L2 error, at 10,000 points of its grid of 256 by 100.
+The loss to minimise is the natural logarithm of the nRMSE, at 10,000 points of the reference solution's grid of 256 by
+100. The nRMSE is the RMSE over the root mean square of the reference solution, which is the relative L2 error.
 
-Points, as Raissi et al. have them: 100 of the grid's initial and boundary points with their values, 10,000 collocation
-points by Latin hypercube in [-1, 1] x [0, 1]. They are the same for every training; a seed draws the first weights
-(Glorot normal; biases zero), the same ones for a network alone and among others.
+The points are chosen as by Raissi et al.: 100 of the grid's initial and boundary points with their values, and 10,000
+collocation points by Latin hypercube in [-1, 1] x [0, 1]. They are the same for every training. A seed draws the first
+weights (Glorot normal, with zero biases), which are the same whether a network is trained alone or with others.
 
-In single precision, as Raissi's program; `solve` can also work in double precision, several times as slow, where the
-line search is not lost in rounding near the end.
+Trainings use single precision, like the program of Raissi et al. `solve` can use double precision, which is several
+times slower. Then rounding does not disturb the line search near the end.
 
-A training repeats to the last digit, on a GPU as well (`burgers.compiled`); networks trained side by side round
-differently from one alone, and so do other devices, and thousands of iterations of L-BFGS make much of that
-(docs/results/applications.md).
+A training repeats to the last digit, also on a GPU (see `compiled` in burgers_networks.py). Networks that are trained
+side by side round differently from one that is trained alone, and other devices round differently too. Thousands of
+iterations of L-BFGS amplify this (docs/results/applications.md).
 """
 
 import argparse
@@ -38,9 +38,10 @@ import scipy.io
 from scipy.stats import qmc
 
 import bmbo
-from experiments.applications import burgers, command_line
+from experiments.applications import burgers_networks as burgers
+from experiments.applications import config_arguments
 from experiments.applications.application import Application, Config, Deadline, OutOfTimeError, Pauses, States
-from experiments.applications.burgers import Lanes, Points, Shape
+from experiments.applications.burgers_networks import Lanes, Points, Shape
 from experiments.problems.data_files import find
 
 ITERATIONS = (10, 100, 50_000)
@@ -57,30 +58,30 @@ SPACE = bmbo.Space(
 NUM_BOUNDARY, NUM_COLLOCATION, NUM_EVALUATION = 100, 10_000, 10_000
 
 DATA_SEED = 1234
-"""Of the points: that of Raissi's program."""
+"""Seed of the points, as in the program of Raissi et al."""
 
 FILES = {"burgers_shock.mat": "f4d11e6798b8d29b6829984952b04adcc470d9bf70dd7e56c7985cd8e316c4bf"}
 SOURCE = "https://github.com/maziarraissi/PINNs/raw/master/appendix/Data/{file}"
 
 PADDING = 32
-"""Widths are padded to its multiples: two programs a depth instead of 64, and more lanes in each."""
+"""Widths are padded to multiples of this. So there are two programs per depth, not 64, with more lanes in each."""
 
 MAX_LANES = 64
-"""Networks trained side by side: of the largest, 64 fill a GPU many times over and take some 20 GB."""
+"""Largest number of networks that are trained side by side. 64 of the largest networks need about 20 GB."""
 
 TICKS = 500
-"""Evaluations between two looks at the clock: half a second on a GPU for one network."""
+"""Evaluations between two checks of the deadline: half a second on a GPU for one network."""
 
 CEILING = 1.0
-"""Of the loss: an error of e times the solution; to predict zero everywhere has loss 0."""
+"""Largest loss: an error of e times the solution. Predicting zero everywhere has a loss of 0."""
 
 Emit = Callable[[int, tuple[float, ...], int, float], None]
-"""Takes the index of a configuration, its losses at the three levels, iterations, and its share of the seconds."""
+"""Takes the index of a configuration, its losses at the three levels, its iterations, and its share of the seconds."""
 
 
 @cache
 def load() -> tuple[np.ndarray, ...]:
-    """The fields of `Points`, in double precision."""
+    """Return the fields of `Points`, in double precision."""
     content = scipy.io.loadmat(find(".", FILES, SOURCE) / "burgers_shock.mat")
     x, t, solution = content["x"].ravel(), content["t"].ravel(), np.real(content["usol"])
     grid = np.stack(np.meshgrid(x, t, indexing="ij"), axis=-1)
@@ -103,12 +104,12 @@ def _points_in(precision: Any) -> Points:
 
 
 def padded(width: int) -> int:
-    """The width that a network is trained at."""
+    """Return the width that a network is padded to."""
     return math.ceil(width / PADDING) * PADDING
 
 
 def first_params(shape: Shape, width: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and biases of one network [p], padded with zeros, and its mask [w]."""
+    """Return the first weights and biases of one network [p], padded with zeros, and its mask [w]."""
     generator, parts = np.random.default_rng(seed), []
     own = Shape(shape.depth, width, ())
     for (fan_in, fan_out), (rows, columns) in zip(own.layers, shape.layers, strict=True):
@@ -119,21 +120,21 @@ def first_params(shape: Shape, width: int, seed: int) -> tuple[np.ndarray, np.nd
 
 
 def shape_of(configs: Sequence[Config]) -> Shape:
-    """What configurations of one depth and one padded width, sorted by activation, are trained as."""
+    """Return the shape of configurations that have one depth and one padded width and are sorted by activation."""
     ((depth, width),) = {kind(config) for config in configs}
     runs = groupby(config["activation"] for config in configs)
     return Shape(depth, width, tuple((activation, len(list(run))) for activation, run in runs))
 
 
 def begin(shape: Shape, configs: Sequence[Config], seed: int) -> tuple[Any, Any]:
-    """The first parameters [l p] and the masks [l w] of some configurations."""
+    """Return the first parameters [l p] and the masks [l w] of some configurations."""
     drawn = [first_params(shape, config["width"], seed) for config in configs]
     params, masks = (jnp.asarray(np.stack(part), jnp.result_type(float)) for part in zip(*drawn, strict=True))
     return params, masks
 
 
 def _reach(shape: Shape, lanes: Lanes, mask: Any, limit: int, deadline: Deadline) -> Lanes:
-    """All lanes at the limit, or stopped."""
+    """Return the lanes when each has stopped or reached the limit of iterations."""
     while bool(jnp.any(burgers.active(lanes, limit))):
         deadline.check()
         lanes = burgers.advance(shape, lanes, mask, _points(), limit=limit, ticks=TICKS)
@@ -141,21 +142,21 @@ def _reach(shape: Shape, lanes: Lanes, mask: Any, limit: int, deadline: Deadline
 
 
 def _judge(shape: Shape, lanes: Lanes, mask: Any) -> np.ndarray:
-    """The loss of each lane; NaN where there was none to train by."""
+    """Return the loss of each lane, or NaN if it had no finite loss at its start."""
     errors = np.asarray(burgers.relative_errors(shape, lanes.params, mask, _points()), np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(np.asarray(lanes.status) == burgers.NOT_FINITE, np.nan, np.log(errors))
 
 
 def pack(lanes: Lanes, **more: Any) -> bytes:
-    """A state's arrays, and what else is to be kept with it."""
+    """Return lanes and more arrays as bytes."""
     content = io.BytesIO()
     np.savez(content, *(np.asarray(leaf) for leaf in jax.tree.leaves(lanes)), **more)
     return content.getvalue()
 
 
 def unpack(shape: Shape, params: Any, mask: Any, state: bytes) -> Lanes:
-    """The lanes that `pack` was given, which had these shapes."""
+    """Return the lanes in bytes of `pack`. The shape, the parameters and the mask must fit to them."""
     like = burgers.start.eval_shape(shape, params, mask, _points())
     with np.load(io.BytesIO(state)) as content:
         leaves = [jnp.asarray(content[name]) for name in content.files]
@@ -163,20 +164,20 @@ def unpack(shape: Shape, params: Any, mask: Any, state: bytes) -> Lanes:
 
 
 def train(config: Config, level: int, seed: int, states: States, deadline: Deadline) -> float:
-    """See `Train`."""
+    """Train one network up to a level and return its loss, see `Train`."""
     shape = shape_of([config])
     params, mask = begin(shape, [config], seed)
     found = states.load(level)
     lanes = unpack(shape, params, mask, found[1]) if found else burgers.start(shape, params, mask, _points())
     lanes = _reach(shape, lanes, mask, ITERATIONS[level], deadline)
-    # Nothing continues from the top.
+    # The top level needs no state, because no level follows.
     if level < len(ITERATIONS) - 1:
         states.save(level, pack(lanes))
     return float(_judge(shape, lanes, mask)[0])
 
 
 def solve(config: Config, seed: int, iterations: int, *, double: bool = False) -> tuple[float, int, float]:
-    """The relative error of one network after at most so many iterations, those it took, and seconds with compiling."""
+    """Train one network and return its relative error, its iterations, and the seconds with compilation."""
     began = time.monotonic()
     with jax.enable_x64(double):
         shape = shape_of([config])
@@ -188,15 +189,15 @@ def solve(config: Config, seed: int, iterations: int, *, double: bool = False) -
 
 
 def kind(config: Config) -> tuple[int, int]:
-    """Configurations of one kind can be trained side by side."""
+    """Return the kind of a configuration. Those of one kind can be trained side by side."""
     return config["depth"], padded(config["width"])
 
 
 def train_many(configs: Sequence[Config], seed: int, deadline: Deadline, emit: Emit, pauses: Pauses) -> None:
-    """Trains any configurations through all levels, side by side on one device; emits each as it finishes.
+    """Train configurations through all levels, side by side on one device, and emit each as it finishes.
 
-    Past the deadline it raises `OutOfTimeError`; what was emitted stands, and what was under way is saved, to go on
-    from there another time.
+    Raise `OutOfTimeError` if the deadline passes. Emitted results stay valid, and unfinished trainings are saved, to be
+    continued later.
     """
 
     def place(index: int) -> tuple[tuple[int, int], str]:
@@ -215,12 +216,17 @@ def train_many(configs: Sequence[Config], seed: int, deadline: Deadline, emit: E
 
 @dataclass
 class Batch:
-    """Networks of one depth and padded width that are trained side by side.
+    """Train networks of one depth and padded width side by side.
 
     Attributes:
-        going: indices of the configurations that have lanes, in their order.
-        seconds: each training's share so far; those that have ended are no longer in it.
-        early: losses at the ends of the lower levels, of the trainings that are past them.
+        configs: all configurations.
+        pauses: keeps unfinished trainings.
+        going: the indices of the configurations that have lanes, in the order of the lanes.
+        shape: the shape of the networks.
+        lanes: the state of the trainings.
+        mask: the units that belong to each network.
+        seconds: the share of the seconds of each running training.
+        early: the losses of the lower levels, for trainings that are past them.
     """
 
     configs: Sequence[Config]
@@ -234,7 +240,7 @@ class Batch:
 
     @classmethod
     def begun(cls, indices: Sequence[int], configs: Sequence[Config], seed: int, pauses: Pauses) -> "Batch":
-        """From the first parameters, or from where trainings were paused."""
+        """Return a batch at the first parameters, or where trainings were paused."""
         shape = shape_of([configs[index] for index in indices])
         params, mask = begin(shape, [configs[index] for index in indices], seed)
         lanes = burgers.start(shape, params, mask, _points())
@@ -254,18 +260,18 @@ class Batch:
         self.lanes = jax.tree.unflatten(structure, placed)
 
     def pause(self) -> None:
-        """Saves what is under way and past the lower levels."""
+        """Save the running trainings that are past the lower levels."""
         for lane, index in enumerate(self.going.tolist()):
             if index in self.seconds and index in self.early:
                 own = jax.tree.map(itemgetter(lane), self.lanes)
                 self.pauses.save(index, pack(own, early=np.array(self.early[index]), seconds=self.seconds[index]))
 
     def finish(self, deadline: Deadline, emit: Emit) -> None:
-        """Trains to the top; whenever three quarters of the lanes have ended, the others go on alone."""
+        """Train to the top. When three quarters of the lanes have ended, the others continue in a smaller program."""
         clock = time.monotonic()
         reached: list[np.ndarray] = []
         for limit in ITERATIONS[:-1]:
-            # A lane that was resumed is past it and stays as it is.
+            # A resumed lane is past this limit and does not change.
             self.lanes = _reach(self.shape, self.lanes, self.mask, limit, deadline)
             reached.append(_judge(self.shape, self.lanes, self.mask))
         fresh = dict(zip(self.going.tolist(), np.stack(reached, axis=1).tolist(), strict=True))
@@ -313,12 +319,12 @@ APPLICATION = Application(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Trains one network; twice the same command must print the same error."""
+    """Train one network and print its error. The same command must print the same error again."""
     parser = argparse.ArgumentParser(prog="python -m experiments.applications.pinn")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--iterations", type=int, default=ITERATIONS[-1], help="at most; default: those of the top")
-    parser.add_argument("--double", action="store_true", help="in double precision")
-    config, options = command_line.parse(parser, SPACE, arguments)
+    parser.add_argument("--iterations", type=int, default=ITERATIONS[-1], help="largest number; default: of the top")
+    parser.add_argument("--double", action="store_true", help="use double precision")
+    config, options = config_arguments.parse_config(parser, SPACE, arguments)
     error, taken, seconds = solve(config, options.seed, options.iterations, double=options.double)
     print(f"{jax.devices()[0].device_kind}: relative error {error!r} after {taken} iterations, ", end="")
     print(f"{seconds:.1f} s with compiling", flush=True)

@@ -1,4 +1,4 @@
-"""What trainings leave behind: states to go on from and values that are known, on disk or in memory."""
+"""Store the states and values of trainings, on disk or in memory."""
 
 import hashlib
 import os
@@ -12,69 +12,69 @@ from typing import Protocol
 import platformdirs
 
 VARIABLE = "BMBO_EXPERIMENTS_CACHE"
-"""Names the folder; "off" keeps all in memory."""
+"""The variable that names the folder of the store. The value "off" keeps everything in memory."""
 
 OFF = "off"
 
 DIGEST_BYTES = 32
-"""Length of the SHA-256 that every file begins with."""
+"""Length of the SHA-256 digest at the beginning of every file."""
 
 
-class Shelf(Protocol):
-    """Bytes by name."""
+class Store(Protocol):
+    """Store bytes by name."""
 
     def read(self, name: str) -> bytes | None:
-        """None where there is nothing, or nothing whole."""
+        """Return the bytes, or None if there are none or they are damaged."""
         ...
 
     def write(self, name: str, content: bytes) -> None:
-        """In place of what was there."""
+        """Write bytes and replace what was there."""
         ...
 
     def remove(self, name: str) -> None:
-        """Nothing happens where there is nothing."""
+        """Remove the bytes, if there are any."""
         ...
 
     def names(self, ending: str) -> list[str]:
-        """Of all that is there and ends so, sorted."""
+        """Return the sorted names with this ending."""
         ...
 
 
 @dataclass(frozen=True)
-class MemoryShelf:
-    """A shelf that ends with its process."""
+class MemoryStore:
+    """Store bytes in memory, until the process ends."""
 
     kept: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
     def read(self, name: str) -> bytes | None:
-        """See `Shelf`."""
+        """Return the bytes, or None if there are none."""
         return self.kept.get(name)
 
     def write(self, name: str, content: bytes) -> None:
-        """See `Shelf`."""
+        """Write bytes and replace what was there."""
         self.kept[name] = content
 
     def remove(self, name: str) -> None:
-        """See `Shelf`."""
+        """Remove the bytes, if there are any."""
         self.kept.pop(name, None)
 
     def names(self, ending: str) -> list[str]:
-        """See `Shelf`."""
+        """Return the sorted names with this ending."""
         return sorted(name for name in self.kept if name.endswith(ending))
 
 
 @dataclass(frozen=True)
-class DiskShelf:
-    """A shelf that many processes share."""
+class DiskStore:
+    """Store bytes in files that many processes share."""
 
     folder: Path
 
     def _path(self, name: str) -> Path:
-        # A folder of a hundred thousand files is slow to list.
+        # Sub-folders, because a folder of a hundred thousand files is slow to list.
         return self.folder / name[:2] / name
 
     def read(self, name: str) -> bytes | None:
-        """What was written, whole; a file that was damaged counts as absent."""
+        """Return the bytes, or None if the file is missing or damaged."""
         try:
             found = self._path(name).read_bytes()
         except OSError:
@@ -83,7 +83,7 @@ class DiskShelf:
         return content if hashlib.sha256(content).digest() == digest else None
 
     def write(self, name: str, content: bytes) -> None:
-        """Whole or not at all, also when several processes write at once."""
+        """Write a file in one step, so that several processes can write at once."""
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as partial:
@@ -91,73 +91,73 @@ class DiskShelf:
         os.replace(partial.name, path)
 
     def remove(self, name: str) -> None:
-        """Nothing happens where there is nothing."""
+        """Remove the file, if there is one."""
         self._path(name).unlink(missing_ok=True)
 
     def names(self, ending: str) -> list[str]:
-        """See `Shelf`."""
+        """Return the sorted names with this ending."""
         return sorted(path.name for path in self.folder.glob(f"*/*{ending}"))
 
 
 @cache
-def _in_memory() -> MemoryShelf:
-    return MemoryShelf()
+def _in_memory() -> MemoryStore:
+    return MemoryStore()
 
 
-def shelf() -> Shelf:
-    """The one that the environment asks for."""
+def default_store() -> Store:
+    """Return the store that the variable BMBO_EXPERIMENTS_CACHE asks for."""
     given = os.environ.get(VARIABLE)
     if given == OFF:
         return _in_memory()
-    return DiskShelf(Path(given or os.path.join(platformdirs.user_cache_dir("bmbo"), "experiments")))
+    return DiskStore(Path(given or os.path.join(platformdirs.user_cache_dir("bmbo"), "experiments")))
 
 
 @dataclass(frozen=True)
-class KeptStates:
-    """States of one training on a shelf; see `States`."""
+class StoredStates:
+    """Keep the states of one training in a store; see `States`."""
 
-    where: Shelf
+    store: Store
     key: str
 
     def _name(self, level: int) -> str:
         return f"{self.key}.{level}.state"
 
     def load(self, below: int) -> tuple[int, bytes] | None:
-        """See `States`."""
+        """Return the highest level below the given one that has a state, and the state; None if there is none."""
         for level in reversed(range(below)):
-            state = self.where.read(self._name(level))
+            state = self.store.read(self._name(level))
             if state is not None:
                 return level, state
         return None
 
     def save(self, level: int, state: bytes) -> None:
-        """See `States`."""
-        self.where.write(self._name(level), state)
+        """Keep the state at the end of a level."""
+        self.store.write(self._name(level), state)
 
     def drop(self, levels: Iterable[int]) -> None:
-        """Lets go of the states of some levels."""
+        """Remove the states of some levels."""
         for level in levels:
-            self.where.remove(self._name(level))
+            self.store.remove(self._name(level))
 
 
 @dataclass(frozen=True)
-class KeptPauses:
-    """Pauses on a shelf, by the keys of the trainings; see `Pauses`."""
+class StoredPauses:
+    """Keep unfinished trainings in a store, by the keys of the trainings; see `Pauses`."""
 
-    where: Shelf
+    store: Store
     keys: Sequence[str]
 
     def _name(self, index: int) -> str:
         return f"{self.keys[index]}.paused"
 
     def load(self, index: int) -> bytes | None:
-        """See `Pauses`."""
-        return self.where.read(self._name(index))
+        """Return the saved state, or None if there is none."""
+        return self.store.read(self._name(index))
 
     def save(self, index: int, state: bytes) -> None:
-        """See `Pauses`."""
-        self.where.write(self._name(index), state)
+        """Keep the state of an unfinished training."""
+        self.store.write(self._name(index), state)
 
     def drop(self, index: int) -> None:
-        """See `Pauses`."""
-        self.where.remove(self._name(index))
+        """Remove the state of a finished training."""
+        self.store.remove(self._name(index))

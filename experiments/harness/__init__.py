@@ -1,1 +1,1 @@
-"""Runs methods on problems under one set of rules, and keeps a record of every run."""
+"""Run methods on problems under one set of rules, and keep a record of every run."""

@@ -1,4 +1,4 @@
-"""Runs many tasks in parallel, keeps what is finished and goes on where it stopped."""
+"""Run many tasks in parallel, keep the finished runs, and continue where an earlier call stopped."""
 
 import os
 import sys
@@ -12,33 +12,36 @@ from tqdm import tqdm
 from bmbo.executors import make_executor
 from experiments.harness import run_record as records
 from experiments.harness.run_record import CRASHED, TIMED_OUT, Record
-from experiments.harness.settings import Settings, Task
-from experiments.harness.subprocess_job import NotInstalledHereError, Spawned, thread_limits
+from experiments.harness.run_settings import Settings, Task
+from experiments.harness.subprocess_job import NotInstalledHereError, SubprocessJob, thread_limits
 
 ENGINES = {"local": "process", "ray": "ray"}
 
 LOST_RETRIES = 2
-"""Times that a run whose machine was lost is begun again."""
+"""How often a run is started again after its machine was lost."""
 
 
 class SettingsDifferError(ValueError):
-    """Records under other rules are in the way."""
+    """Say that a record was made under other settings."""
 
 
 @dataclass
 class Campaign:
-    """Tasks to be done, and what came of them.
+    """Run tasks, and count how they ended.
 
     Attributes:
-        folder: of the records.
-        tasks: all that are wanted.
-        settings: of each problem.
-        jobs: runs at once.
+        folder: the folder of the records.
+        tasks: all tasks that are wanted.
+        settings: the settings of each problem.
+        jobs: the number of runs at the same time.
         engine: "local" or "ray".
-        timeout: seconds after which a run is killed and recorded as hung.
-        plugins: modules with methods and problems of the user's own.
-        paths: folders where these are found.
-        again: whether runs that crashed or hung are done again.
+        timeout: the seconds after which a run is killed and recorded as timed out.
+        plugins: the user's own modules with methods and problems.
+        paths: the folders where these modules are found.
+        retry_failed: whether runs that crashed or timed out are run again.
+        seconds: the seconds of the finished runs, by method.
+        missing: why a method cannot run here, by method.
+        lost: how often the machine of a task was lost.
     """
 
     folder: Path
@@ -49,13 +52,13 @@ class Campaign:
     timeout: float | None = None
     plugins: Sequence[str] = ()
     paths: Sequence[str] = ()
-    again: bool = False
+    retry_failed: bool = False
     seconds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     missing: dict[str, str] = field(default_factory=dict[str, str])
     lost: dict[Task, int] = field(default_factory=dict[Task, int])
 
     def left(self) -> list[Task]:
-        """Tasks without a record; refuses where one was made under other rules."""
+        """Return the tasks without a record. Raise `SettingsDifferError` if a record has other settings."""
         left: list[Task] = []
         for task in self.tasks:
             path = records.path_of(self.folder, task)
@@ -68,14 +71,14 @@ class Campaign:
                     f"the record of {task} was made with {record.header['settings']}, not with "
                     f"{self.settings[task.problem].to_json()}; choose another --records folder or remove it"
                 )
-            if self.again and record.status != records.FINISHED:
+            if self.retry_failed and record.status != records.FINISHED:
                 left.append(task)
             else:
                 self.seconds.setdefault(task.method, []).append(record.seconds)
         return left
 
     def run(self, show_progress: bool = True) -> dict[str, int]:
-        """Does what is left; gives how many runs of all tasks ended in which way."""
+        """Run the tasks that are left, and return how many of all tasks ended with each status."""
         waiting = self.left()
         bar = self._bar(len(self.tasks) - len(waiting), show_progress)
         executor: Any = make_executor(ENGINES[self.engine], self.jobs, self.timeout)
@@ -107,7 +110,8 @@ class Campaign:
         return self._tally()
 
     def _bar(self, done: int, shown: bool) -> Any:
-        # Our own estimate of the time left, for tqdm takes all runs to be alike; seldom where it goes to a file.
+        # The time left is our own estimate, because tqdm assumes that all runs take equally long. A log file gets few
+        # lines.
         form = "{l_bar}{bar}| {n_fmt}/{total_fmt} runs, {elapsed} so far{postfix}"
         interval = 0.5 if sys.stderr.isatty() else 30.0
         return tqdm(total=len(self.tasks), initial=done, disable=not shown, bar_format=form, mininterval=interval)
@@ -121,10 +125,10 @@ class Campaign:
             "paths": list(self.paths),
         }
         threads = max(1, (os.cpu_count() or 1) // self.jobs)
-        return Spawned(request, thread_limits(threads) if self.jobs > 1 else {})
+        return SubprocessJob(request, thread_limits(threads) if self.jobs > 1 else {})
 
     def _keep(self, task: Task, finished: Any) -> None:
-        """Writes the record of a run, however it ended."""
+        """Write the record of a run, however it ended."""
         if isinstance(finished.exception, NotInstalledHereError):
             self.missing[task.method] = str(finished.exception)
             return
@@ -136,7 +140,7 @@ class Campaign:
         self.seconds.setdefault(task.method, []).append(finished.seconds)
 
     def _failed(self, task: Task, finished: Any) -> Record:
-        """What is known of a run that gave no record: the lines that it left, and the reason."""
+        """Return a record of a run that gave none: the lines that it left, and the reason."""
         found = records.read_partial(self.folder, task)
         if found is None:
             found = Record(task, {"settings": self.settings[task.problem].to_json()}, ())
@@ -144,12 +148,12 @@ class Campaign:
         return replace(found, status=status, reason=finished.error, seconds=round(finished.seconds, 2))
 
     def _forecast(self, waiting: Iterable[Task], running: Iterable[Task]) -> str:
-        """How long the rest may take, from how long runs of the same method took."""
+        """Return an estimate of the time left, from the times of finished runs of the same method."""
         known = {method: sum(seconds) / len(seconds) for method, seconds in self.seconds.items()}
         if not known:
             return ""
         other = sum(known.values()) / len(known)
-        # Those under way are half done on average.
+        # The running tasks are half finished on average.
         total = sum(known.get(task.method, other) for task in waiting)
         total += sum(known.get(task.method, other) / 2 for task in running)
         return f"about {_duration(total / self.jobs)} left"

@@ -1,7 +1,7 @@
-"""Records in a compact form that can be kept in the repository: one table a problem.
+"""Pack the records of runs into one small table for each problem, which can be committed, and unpack them again.
 
-A packed table is a compressed CSV. Each run is a line "# {...}" with what its record says of it, followed by a row for
-each evaluation; costs follow from the levels.
+A packed table is a compressed CSV file. Each run is a line "# {...}" with the header and the end of its record, and one
+row for each evaluation. Costs are not stored, because the levels determine them.
 """
 
 import csv
@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments.harness import run_record as records
 from experiments.harness.run_record import Evaluation, Record
-from experiments.harness.settings import Task
+from experiments.harness.run_settings import Task
 
 ENDING = ".csv.gz"
 
@@ -23,7 +23,7 @@ COLUMNS = tuple(Evaluation.__dataclass_fields__)
 
 
 def pack(found: Iterable[Record], folder: Path) -> list[Path]:
-    """Writes a table for each problem; what a table already held and is not given stays in it."""
+    """Write a table for each problem and return the paths. Records that a table already holds stay in it."""
     kept = {record.task: record for record in read_packed(folder)} | {record.task: record for record in found}
     problems = sorted({task.problem for task in kept})
     folder.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def pack(found: Iterable[Record], folder: Path) -> list[Path]:
         tasks = sorted((task for task in kept if task.problem == problem), key=lambda t: (t.method, t.seed, t.repeat))
         text = "".join(_packed(kept[task]) for task in tasks)
         paths.append(folder / f"{problem}{ENDING}")
-        # No time of writing in it: the same records have the same bytes.
+        # Without a time stamp, the same records give the same bytes.
         paths[-1].write_bytes(gzip.compress(text.encode(), mtime=0))
     return paths
 
@@ -48,7 +48,7 @@ def _packed(record: Record) -> str:
 
 
 def read_packed(folder: Path) -> list[Record]:
-    """All records of the tables in a folder."""
+    """Return all records of the tables in a folder."""
     found: list[Record] = []
     for path in sorted(folder.glob(f"*{ENDING}")):
         with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -89,7 +89,7 @@ def _evaluation(row: dict[str, str]) -> Evaluation:
 
 
 def unpack(folder: Path, target: Path) -> int:
-    """Writes packed records as single ones where there are none, so that a comparison can go on; gives how many."""
+    """Write packed records as single files where these are missing, and return how many were written."""
     missing = [record for record in read_packed(folder) if not records.path_of(target, record.task).is_file()]
     for record in missing:
         records.write(target, record.task, records.lines(record))

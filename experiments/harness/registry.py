@@ -1,19 +1,19 @@
-"""Methods and problems by name: those of this package and those of a user's own modules."""
+"""Find methods and problems by name, in this package and in the user's own modules."""
 
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 
-from experiments.harness.contract import MethodEntry
+from experiments.harness.method_interface import MethodEntry
 from experiments.methods import METHODS
 from experiments.problems import PROBLEMS, Benchmark
 
 
 class UnknownNameError(ValueError):
-    """A name that is in no list; its text has those that are."""
+    """Say that a name is not known, and list the known names."""
 
 
 def methods(plugins: Iterable[str] = ()) -> dict[str, MethodEntry]:
-    """All methods; a plugin is an importable module whose `ENTRIES` are methods."""
+    """Return all methods by name. A plugin is a module whose `ENTRIES` are methods."""
     found = dict(METHODS)
     for plugin in plugins:
         found |= {entry.name: entry for entry in getattr(importlib.import_module(plugin), "ENTRIES", ())}
@@ -21,7 +21,7 @@ def methods(plugins: Iterable[str] = ()) -> dict[str, MethodEntry]:
 
 
 def problems(plugins: Iterable[str] = ()) -> dict[str, Callable[[], Benchmark]]:
-    """All problems; a plugin's `PROBLEMS` map names to functions that make a `Benchmark`."""
+    """Return all problems by name. The `PROBLEMS` of a plugin map names to functions that make a `Benchmark`."""
     found = dict(PROBLEMS)
     for plugin in plugins:
         found |= getattr(importlib.import_module(plugin), "PROBLEMS", {})
@@ -29,7 +29,7 @@ def problems(plugins: Iterable[str] = ()) -> dict[str, Callable[[], Benchmark]]:
 
 
 def check_names(kind: str, wanted: Sequence[str], known: Iterable[str]) -> None:
-    """Refuses names that are not known."""
+    """Raise `UnknownNameError` if a name is not known."""
     known = list(known)
     unknown = [name for name in wanted if name not in known]
     if unknown:

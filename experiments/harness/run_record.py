@@ -1,7 +1,7 @@
-"""Records of runs: a line for the run, one for each evaluation and one for its end.
+"""Write and read records of runs: a line for the run, one for each evaluation, and one for the end.
 
-While a run goes on its lines are appended to a file with the ending .partial; a finished record is compressed and put
-in its place whole, so that whatever has the ending .jsonl.gz can be relied on.
+While a run goes on, its lines are appended to a file with the ending .partial. A finished record is compressed and
+written in one step, so every file with the ending .jsonl.gz is complete.
 """
 
 import gzip
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from experiments.harness.settings import Task
+from experiments.harness.run_settings import Task
 
 FINISHED, CRASHED, TIMED_OUT = "finished", "crashed", "timed out"
 
@@ -23,16 +23,17 @@ PARTIAL = ".partial"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation.
+    """Hold one evaluation of a run.
 
     Attributes:
         batch: 0 for the starts, then the number of the `ask`.
-        level: its level.
-        value: what it gave, in the objective's own units and direction; None for a failure.
-        top: the value of the same configuration at the top, found outside the cost; None where that was not asked for.
-        wall, cpu: seconds of the method before it: the `tell` of the batch before and the `ask` of this one, for the
-            whole batch.
-        recommended: true value at the top of what the method recommended after this batch; in its last row only.
+        level: the level of the evaluation.
+        value: the value in the units and the direction of the objective; None for a failure.
+        top: the value of the same configuration at the top, evaluated outside the cost; None if this is not asked for.
+        wall: the wall seconds that the method took before this batch: the `tell` before it and its `ask`. It is the
+            same for all evaluations of the batch.
+        cpu: the CPU seconds, counted in the same way.
+        recommended: the true value at the top of the recommendation after this batch; in the last row of a batch only.
     """
 
     batch: int
@@ -46,15 +47,15 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Record:
-    """A run as it was.
+    """Hold all that is known about a finished run.
 
     Attributes:
-        task: which run.
-        header: what it ran under: settings, costs, optimum, versions.
-        evaluations: in their order.
-        status: how it ended.
-        reason: why, where that needs words.
-        seconds: of the whole run, the evaluations included.
+        task: the method, the problem and the seed.
+        header: the settings, costs, optimum and versions of the run.
+        evaluations: the evaluations in their order.
+        status: how the run ended.
+        reason: why it ended so, if that needs words.
+        seconds: the seconds of the whole run, evaluations included.
     """
 
     task: Task
@@ -66,11 +67,11 @@ class Record:
 
     @property
     def end(self) -> dict[str, Any]:
-        """The last line."""
+        """Return the content of the last line."""
         return {"status": self.status, "reason": self.reason, "seconds": self.seconds}
 
     def same_course(self, other: "Record") -> bool:
-        """Whether two runs evaluated the same with the same results; seconds may differ."""
+        """Return whether two runs have the same evaluations and results. Their seconds may differ."""
 
         def course(record: "Record") -> list[Evaluation]:
             return [replace(evaluation, wall=0.0, cpu=0.0) for evaluation in record.evaluations]
@@ -79,21 +80,21 @@ class Record:
 
 
 def rounded(value: float | None, digits: int = 10) -> float | None:
-    """So many significant digits: enough to tell regrets apart, and half as many bytes as all of them."""
+    """Return a value rounded to some significant digits, or None if it is not finite. More digits only cost space."""
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.{digits}g}")
 
 
 def lines(record: Record) -> list[str]:
-    """A record as text."""
+    """Return a record as lines of text."""
     rows = [json.dumps({"task": asdict(record.task), **record.header})]
     rows += [json.dumps(asdict(evaluation)) for evaluation in record.evaluations]
     return [*rows, json.dumps(record.end)]
 
 
 def parse(text: Iterable[str]) -> Record:
-    """A record from its lines; one that was cut short has crashed."""
+    """Return the record in some lines. If they have no end, the record has the status crashed."""
     rows: list[dict[str, Any]] = []
     for line in text:
         try:
@@ -113,34 +114,34 @@ def parse(text: Iterable[str]) -> Record:
 
 
 def path_of(folder: Path, task: Task) -> Path:
-    """Where the record of a run lies."""
+    """Return the path of a run's record."""
     return folder / f"{task.stem}{ENDING}"
 
 
 def partial_path_of(folder: Path, task: Task) -> Path:
-    """Where its lines lie while it runs."""
+    """Return the path of a run's lines while it runs."""
     return folder / f"{task.stem}{PARTIAL}"
 
 
 def write(folder: Path, task: Task, text: Sequence[str]) -> None:
-    """Puts a record in its place, whole, and removes what was written on the way."""
+    """Write a record in one step and remove its partial file."""
     path = path_of(folder, task)
     path.parent.mkdir(parents=True, exist_ok=True)
     unnamed = path.with_suffix(f".{os.getpid()}")
-    # No time of writing in it: the same record has the same bytes.
+    # Without a time stamp, the same record gives the same bytes.
     unnamed.write_bytes(gzip.compress(("\n".join(text) + "\n").encode(), mtime=0))
     os.replace(unnamed, path)
     partial_path_of(folder, task).unlink(missing_ok=True)
 
 
 def read(path: Path) -> Record:
-    """The record in a file."""
+    """Return the record in a file."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return parse(file)
 
 
 def read_partial(folder: Path, task: Task) -> Record | None:
-    """What a run that did not end has left, if it left anything."""
+    """Return the record of a run that did not end, or None if it left no lines."""
     try:
         return parse(partial_path_of(folder, task).read_text().splitlines())
     except (OSError, ValueError):
@@ -148,5 +149,5 @@ def read_partial(folder: Path, task: Task) -> Record | None:
 
 
 def read_all(folder: Path) -> list[Record]:
-    """All finished records below a folder."""
+    """Return all finished records below a folder."""
     return [read(path) for path in sorted(folder.rglob(f"*{ENDING}"))]

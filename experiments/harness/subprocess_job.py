@@ -1,4 +1,7 @@
-"""A run in a process of its own, so that nothing of one run is left for the next; imports nothing but Python itself."""
+"""Start a run in a process of its own, so that nothing of one run is left for the next.
+
+This module imports the standard library only.
+"""
 
 import json
 import os
@@ -10,45 +13,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 NOT_INSTALLED = 3
-"""Exit code of a run whose method is not installed: nothing is recorded."""
+"""Exit code of a run whose method is not installed. Nothing is recorded then."""
 
 LONGEST_REASON = 500
-"""Characters of an error that are kept: enough to recognise it by, in a table."""
+"""Characters of an error message that are kept: enough to recognise it in a table."""
 
 
 class NotInstalledHereError(RuntimeError):
-    """Sent back in place of a record."""
+    """Say that the method of a run is not installed. It comes back in place of a record."""
 
 
 @dataclass(frozen=True)
-class Spawned:
-    """The job that an engine runs.
+class SubprocessJob:
+    """Hold the job that an engine runs.
 
     Attributes:
-        request: what the process is told: the task, the settings, where to write.
-        environment: variables that are set for it.
+        request: what the process is told: the task, the settings, and the paths to write to.
+        environment: the variables that are set for the process.
     """
 
     request: Mapping[str, Any]
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __call__(self) -> str:
-        """The lines of the record."""
+        """Run the process and return the lines of its record."""
         with tempfile.TemporaryDirectory(prefix="bmbo-run-") as scratch:
             result, log = Path(scratch) / "record", Path(scratch) / "log"
             paths = [str(ROOT), *(os.path.abspath(path) for path in self.request.get("paths", ()))]
             paths += [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-            # SMAC walks through sets in the order of their hashes: without this its runs do not repeat.
+            # SMAC iterates over sets, and their order depends on hashes. Without a fixed seed its runs do not repeat.
             fixed = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
             environment = {**os.environ, **self.environment, **fixed}
             request = json.dumps({**self.request, "result": str(result)})
             with log.open("wb") as output:
-                # In a folder of its own: some peers write where they stand. In our group: killed with us.
+                # It has a folder of its own, because some peers write into the current folder. It stays in our process
+                # group, so that it is killed together with us.
                 code = subprocess.run(
-                    [sys.executable, "-m", "experiments.harness.run_in_process", request],
+                    [sys.executable, "-m", "experiments.harness.run_program", request],
                     cwd=scratch,
                     env=environment,
                     stdin=subprocess.DEVNULL,
@@ -67,10 +71,10 @@ class Spawned:
 
 
 def thread_limits(num_threads: int) -> dict[str, str]:
-    """Variables that hold numerical libraries to so many threads."""
+    """Return the environment variables that limit numerical libraries to a number of threads."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
     limits: dict[str, str] = {name: str(num_threads) for name in names}
-    # XLA takes the size of its thread pool on CPUs from this one.
+    # XLA takes the size of its thread pool on CPUs from this variable.
     limits["NPROC"] = str(num_threads)
     if num_threads == 1:
         limits["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()

@@ -1,16 +1,16 @@
-"""Every method by its name: modules of this package list theirs as `ENTRIES`, a sequence of `MethodEntry`."""
+"""Collect every method by its name. Each module of this package lists its methods in `ENTRIES`."""
 
 import importlib
 import pkgutil
 
-from experiments.harness.contract import MethodEntry
+from experiments.harness.method_interface import MethodEntry
 
 
 def _collected() -> dict[str, MethodEntry]:
     found: dict[str, MethodEntry] = {}
-    # Ours first; modules are light, for they import their peer only inside a factory.
+    # Our own methods come first. Importing a module is cheap: it imports its peer inside a factory only.
     modules = sorted(
-        (module.name for module in pkgutil.iter_modules(__path__)), key=lambda name: (name != "native", name)
+        (module.name for module in pkgutil.iter_modules(__path__)), key=lambda name: (name != "own_methods", name)
     )
     for module in modules:
         for entry in getattr(importlib.import_module(f"{__name__}.{module}"), "ENTRIES", ()):

@@ -1,6 +1,8 @@
-"""DEHB, asked and told."""
+"""Run DEHB through its ask-and-tell interface."""
 
-# ruff: noqa: PLC0415 - peers are imported where a run is made
+# Peers are imported where a run is made, and may be missing.
+# ruff: noqa: PLC0415
+# pyright: reportMissingImports=false
 
 import sys
 import tempfile
@@ -8,15 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from bmbo import Problem
-from experiments.harness.contract import Job, MethodEntry, Start
-from experiments.methods.peer_support import PeerSpace, Rungs, loss_of, require, to_configspace
+from experiments.harness.method_interface import Job, Start
+from experiments.methods.peer_support import PeerSpace, Rungs, loss_of, require, rung_method, to_configspace
 
 FAILED = sys.float_info.max
-"""The worst finite fitness: DEHB has no failures, compares only, and takes infinity for "not evaluated"."""
+"""The fitness of a failure: the worst finite number. DEHB knows no failures, only compares fitness values, and reads
+infinity as "not evaluated"."""
 
 
 class _Run:
-    """One run, with the folder that DEHB wants for its files."""
+    """Run DEHB, with a temporary folder for its files."""
 
     def __init__(self, problem: Problem, seed: int, batch_size: int) -> None:
         from dehb import DEHB
@@ -34,17 +37,17 @@ class _Run:
             max_fidelity=self._rungs.largest,
             eta=self._rungs.eta,
             seed=seed,
-            # More would start processes of Dask, which asking and telling does not use.
+            # More workers would start Dask processes, which ask and tell do not use.
             n_workers=1,
             save_freq="end",
             output_path=self._folder.name,
         )
-        # It logs to the screen and, through a thread, to its folder.
+        # DEHB logs to the screen and, through a thread, to its folder.
         logger.remove()
         self._flying: list[Any] = []
 
     def ask(self) -> list[Job]:
-        """See `Optimiser`."""
+        """Return the next jobs, see `Optimiser`."""
         self._flying = [self._dehb.ask() for _ in range(self._batch_size)]
         return [
             Job(self._space.from_peer(dict(info["config"])), self._rungs.level(info["fidelity"]))
@@ -52,34 +55,31 @@ class _Run:
         ]
 
     def tell(self, jobs: list[Job], values: list[float]) -> None:
-        """See `Optimiser`."""
+        """Tell the peer the values, see `Optimiser`."""
         for info, job, value in zip(self._flying, jobs, values, strict=True):
             loss = loss_of(self._problem, value)
             cost = self._problem.ladder.costs[job.level]
             self._dehb.tell(info, {"fitness": FAILED if loss is None else loss, "cost": cost})
 
     def recommend(self) -> None:
-        """The best observed: DEHB's own incumbent is the best over all fidelities."""
+        """Return None, which stands for the best value observed; DEHB's own incumbent mixes all fidelities."""
 
 
 def _make(problem: Problem, seed: int, batch_size: int, starts: Sequence[Start], total_cost: float) -> _Run:
-    """A `Factory`."""
+    """Start a run. This is a `Factory`."""
     del starts, total_cost
     require("dehb", "ConfigSpace")
     return _Run(problem, seed, batch_size)
 
 
 ENTRIES = (
-    MethodEntry(
-        name="dehb",
-        factory=_make,
-        takes_starts=False,
-        batch=True,
+    rung_method(
+        "dehb",
+        _make,
         paper="Awad et al. 2021, DEHB: Evolutionary Hyperband for Scalable, Robust and Efficient HPO",
         where="DEHB, ask and tell",
-        differs="budgets eta^m for level m, eta the mean ratio of neighbouring costs as a whole number, so that rungs "
-        "are levels. A failure is told as the worst finite fitness. A configuration promoted is evaluated anew and "
-        "charged in full. Takes no starts: the package refuses results that it did not ask for",
+        differs="A failure is told as the worst finite fitness. A promoted configuration is "
+        "evaluated again and charged in full. Takes no starts: the package refuses results that it did not ask for",
         packages=("DEHB", "ConfigSpace"),
     ),
 )

@@ -1,4 +1,4 @@
-"""What adapters to peers share: space and ladder as peers see them, trials that climb, seeds, missing packages."""
+"""Help adapters to peers: translate spaces and levels, let trials climb, fix seeds, and name missing packages."""
 
 import importlib.util
 import math
@@ -10,13 +10,18 @@ from typing import Any, Literal
 import numpy as np
 
 from bmbo import Categorical, Float, Int, Ladder, Problem, Space
-from experiments.harness.contract import Job, NotInstalledError
+from experiments.harness.method_interface import Factory, Job, MethodEntry, NotInstalledError
 
 Parameter = Float | Int | Categorical
 
+RUNGS_ARE_LEVELS = (
+    "budgets eta^m for level m, eta the mean ratio of neighbouring costs as a whole number, so that rungs are levels"
+)
+"""How all peers with geometric budgets see levels. See `Rungs`."""
+
 
 def require(*modules: str) -> None:
-    """Refuse in words where a peer is missing."""
+    """Raise `NotInstalledError` if a module of a peer is missing."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         names = ", ".join(missing)
@@ -24,13 +29,13 @@ def require(*modules: str) -> None:
 
 
 def loss_of(problem: Problem, value: float) -> float | None:
-    """A value as something to minimise; None for a failure."""
+    """Return a value as a loss to minimise, or None for a failure."""
     return -problem.sign * float(value) if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
 class Range:
-    """One parameter as every peer can write it: an interval of reals or of integers, or indices of choices."""
+    """Describe one parameter as every peer understands it: reals, integers, or indices of choices."""
 
     kind: Literal["real", "integer", "choice"]
     low: float
@@ -39,15 +44,15 @@ class Range:
 
     @property
     def num_choices(self) -> int:
-        """How many integers or choices there are."""
+        """Return the number of integers or choices."""
         return int(self.high) - int(self.low) + 1
 
 
 class PeerSpace:
-    """A space in ranges, and configurations to and fro.
+    """Hold a space as ranges, and translate configurations in both directions.
 
-    Choices and values with a step become indices, for not every peer takes mixed choices or steps; the order of ordered
-    choices stays. A parameter with a single value is not shown at all.
+    Choices and values with a step become indices, because some peers take neither mixed choices nor steps. Ordered
+    choices keep their order. A parameter with a single value is not shown to the peer.
     """
 
     def __init__(self, space: Space) -> None:
@@ -60,11 +65,11 @@ class PeerSpace:
             raise ValueError("the space has a single configuration; there is nothing to optimise")
 
     def to_peer(self, config: Mapping[str, Any]) -> dict[str, float | int]:
-        """A configuration in ranges."""
+        """Return a configuration as values of the ranges."""
         return {name: _into_range(self._space[name], config[name]) for name in self.ranges}
 
     def from_peer(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The configuration nearest to what a peer gives; some leave their bounds by rounding."""
+        """Return the configuration nearest to a peer's values. Some peers exceed bounds by rounding."""
         config: dict[str, Any] = {}
         for name, param in self._space.params:
             shown = self.ranges.get(name)
@@ -87,13 +92,13 @@ def _range(param: Parameter) -> Range | None:
 def _num_values(param: Parameter) -> int:
     if isinstance(param, Categorical):
         return len(param.choices)
-    # The last value of the grid, which need not be the bound.
+    # The last value of the grid may be below the bound.
     return round((param.decode((1.0,)) - param.low) / (param.step or 1)) + 1
 
 
 def _into_range(param: Parameter, value: Any) -> float | int:
     if isinstance(param, Categorical):
-        # By what represents it: True and 1 are different choices, and equal in Python.
+        # Compare codes, because True and 1 are different choices but equal in Python.
         codes = [param.encode(choice) for choice in param.choices]
         return codes.index(param.encode(value))
     if isinstance(param, Float) and param.step is None:
@@ -113,8 +118,8 @@ def _from_range(param: Parameter, shown: Range, value: Any) -> Any:
 
 
 def to_configspace(space: PeerSpace, seed: int) -> Any:
-    """The ranges in ConfigSpace's words."""
-    import ConfigSpace  # noqa: PLC0415 - only peers need it
+    """Return the ranges as a ConfigSpace."""
+    import ConfigSpace  # noqa: PLC0415 (only some peers need it)
 
     kinds = {"real": ConfigSpace.UniformFloatHyperparameter, "integer": ConfigSpace.UniformIntegerHyperparameter}
     config_space = ConfigSpace.ConfigurationSpace(seed=seed)
@@ -128,10 +133,11 @@ def to_configspace(space: PeerSpace, seed: int) -> Any:
 
 @dataclass(frozen=True)
 class Rungs:
-    """A ladder as peers with geometric budgets see it: level m has budget eta ** m, so that rungs are levels.
+    """Describe a ladder for peers with geometric budgets: level m has the budget eta ** m, so that rungs are levels.
 
-    `eta` is the mean ratio between the costs of neighbouring levels, as a whole number: Hyperband then spends about as
-    much on each rung. Values of levels need not be costs: a training of at most 50,000 iterations may end after 5,000.
+    `eta` is the mean ratio of the costs of neighbouring levels, as a whole number. So Hyperband spends about the same
+    on each rung. Costs are used and not the values of the levels, because these may differ: a training of at most
+    50,000 iterations may end after 5,000.
     """
 
     eta: int
@@ -139,35 +145,53 @@ class Rungs:
 
     @classmethod
     def of(cls, ladder: Ladder) -> "Rungs":
-        """The rungs of a ladder."""
+        """Return the rungs of a ladder."""
         ratio = (ladder.costs[-1] / ladder.costs[0]) ** (1 / max(ladder.top, 1))
         return cls(max(2, round(ratio)), ladder.num_levels)
 
     @property
     def smallest(self) -> float:
-        """The least budget, with slack: peers count rungs by a quotient of logarithms cut to an integer."""
+        """Return the smallest budget, with a margin: peers count rungs with a quotient of logarithms, rounded down."""
         return 1 - 1e-9
 
     @property
     def largest(self) -> int:
-        """The budget of the top level."""
+        """Return the budget of the top level."""
         return self.budget(self.num - 1)
 
     def budget(self, level: int) -> int:
-        """What stands for a level."""
+        """Return the budget of a level."""
         return self.eta**level
 
     def level(self, budget: float) -> int:
-        """The level that a budget stands for."""
+        """Return the level of a budget."""
         return min(max(round(math.log(budget, self.eta)), 0), self.num - 1)
 
 
+def rung_method(
+    name: str, factory: Factory, paper: str, where: str, differs: str, *, packages: tuple[str, ...]
+) -> MethodEntry:
+    """Return the entry of a method with geometric budgets, see `MethodEntry`. It takes batches and no starts."""
+    return MethodEntry(
+        name,
+        factory,
+        takes_starts=False,
+        batch=True,
+        paper=paper,
+        where=where,
+        differs=f"{RUNGS_ARE_LEVELS}. {differs}",
+        packages=packages,
+    )
+
+
 class Climb:
-    """Trials that begin at the first level and go on to the next while a peer lets them, `batch_size` at a time.
+    """Run trials that begin at the first level and go on to the next while the peer allows it.
 
     Args:
-        begin: a new trial of the peer with its configuration; None where there is none.
-        report: tells the peer a trial's value at a level, NaN for a failure; whether the trial goes on.
+        levels: the levels of a trial, lowest first.
+        batch_size: the number of trials at the same time.
+        begin: returns a new trial of the peer and its configuration, or None if there is none.
+        report: tells the peer a trial's value at a level (NaN for a failure), and returns whether the trial goes on.
     """
 
     def __init__(
@@ -184,14 +208,14 @@ class Climb:
         self._running: list[tuple[Any, Job]] = []
 
     def ask(self) -> list[Job]:
-        """See `Optimiser`."""
+        """Return the next jobs, see `Optimiser`."""
         while len(self._running) < self._batch_size and (new := self._begin()) is not None:
             trial, config = new
             self._running.append((trial, Job(config, self._levels[0])))
         return [job for _, job in self._running]
 
     def tell(self, jobs: list[Job], values: list[float]) -> None:
-        """See `Optimiser`."""
+        """Tell the peer the values, see `Optimiser`."""
         going: list[tuple[Any, Job]] = []
         for (trial, job), _, value in zip(self._running, jobs, values, strict=True):
             if self._report(trial, job.level, value):
@@ -199,18 +223,18 @@ class Climb:
         self._running = going
 
     def recommend(self) -> None:
-        """These peers recommend the best observed."""
+        """Return None, which stands for the best value observed."""
 
 
 class GlobalNumPy:
-    """NumPy's global generator, a run's own while its peer works and as it was afterwards."""
+    """Give a peer its own state of NumPy's global random generator."""
 
     def __init__(self, seed: int) -> None:
         self._state = np.random.RandomState(seed).get_state()
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """While a peer works that draws from the global generator."""
+        """Use the peer's state inside the block, and restore the outer state afterwards."""
         outside = np.random.get_state()  # noqa: NPY002
         np.random.set_state(self._state)  # noqa: NPY002
         try:

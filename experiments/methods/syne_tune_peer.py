@@ -1,6 +1,8 @@
-"""ASHA and BOHB of Syne Tune: its schedulers driven as its tuner drives them, without a backend."""
+"""Run ASHA and BOHB of Syne Tune: call its schedulers as its tuner does, without a backend."""
 
-# ruff: noqa: PLC0415 - peers are imported where a run is made
+# Peers are imported where a run is made, and may be missing.
+# ruff: noqa: PLC0415
+# pyright: reportMissingImports=false
 
 import datetime
 import logging
@@ -9,14 +11,14 @@ from functools import partial
 from typing import Any
 
 from bmbo import Problem
-from experiments.harness.contract import MethodEntry, Start
-from experiments.methods.peer_support import Climb, GlobalNumPy, PeerSpace, Rungs, loss_of, require
+from experiments.harness.method_interface import Start
+from experiments.methods.peer_support import Climb, GlobalNumPy, PeerSpace, Rungs, loss_of, require, rung_method
 
 METRIC, RESOURCE = "loss", "resource"
 
 
 class _Run:
-    """A scheduler and the trials it has been told of."""
+    """Run one scheduler of Syne Tune."""
 
     def __init__(self, problem: Problem, scheduler: Any, space: PeerSpace, rungs: Rungs, seed: int) -> None:
         self._problem = problem
@@ -28,7 +30,7 @@ class _Run:
         self._num_trials = 0
 
     def begin(self) -> tuple[Any, Mapping[str, Any]] | None:
-        """A new trial; None when the space is exhausted."""
+        """Return a new trial and its configuration, or None if the space is exhausted."""
         from syne_tune.backend.trial_status import Trial
 
         with self._numpy.held():
@@ -41,7 +43,7 @@ class _Run:
         return trial, self._space.from_peer(trial.config)
 
     def report(self, trial: Any, level: int, value: float) -> bool:
-        """Tell it, and whether the scheduler lets it go on."""
+        """Tell the scheduler a value, and return whether the trial goes on."""
         from syne_tune.optimizer.scheduler import SchedulerDecision
 
         loss = loss_of(self._problem, value)
@@ -74,7 +76,7 @@ def _config_space(space: PeerSpace) -> dict[str, Any]:
 def _make(
     problem: Problem, seed: int, batch_size: int, starts: Sequence[Start], total_cost: float, *, scheduler: str
 ) -> Climb:
-    """A `Factory` but for the class of `syne_tune.optimizer.baselines`."""
+    """Start a run. With `scheduler`, a class of `syne_tune.optimizer.baselines`, fixed this is a `Factory`."""
     del starts, total_cost
     require("syne_tune")
     from syne_tune.optimizer import baselines
@@ -96,22 +98,21 @@ def _make(
 
 
 DIFFERS = (
-    "budgets eta^m for level m, eta the mean ratio of neighbouring costs as a whole number, so that rungs are levels; "
-    "one bracket, as by default; the stopping variant, the only one that the package still has. A trial that goes on "
-    "is charged each level in full: nothing is continued. Values outside their bounds, which its density estimator "
-    "gives for integers, are moved to the nearest bound. Takes no starts"
+    "One bracket, which is the default. The stopping variant, because the package has no other any more. A trial that "
+    "goes on is charged each level in full: nothing is continued. Values outside their bounds, which the density "
+    "estimator gives for integers, are moved to the nearest bound. Takes no starts"
 )
 
+PACKAGES = ("syne-tune",)
+
 ENTRIES = tuple(
-    MethodEntry(
-        name=name,
-        factory=partial(_make, scheduler=scheduler),
-        takes_starts=False,
-        batch=True,
-        paper=paper,
-        where=f"Syne Tune, optimizer.baselines.{scheduler}",
-        differs=DIFFERS,
-        packages=("syne-tune",),
+    rung_method(
+        name,
+        partial(_make, scheduler=scheduler),
+        paper,
+        f"Syne Tune, optimizer.baselines.{scheduler}",
+        DIFFERS,
+        packages=PACKAGES,
     )
     for name, scheduler, paper in (
         ("syne_asha", "ASHA", "Li et al. 2020, A System for Massively Parallel Hyperparameter Tuning"),

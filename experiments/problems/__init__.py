@@ -1,33 +1,33 @@
-"""Every problem by its name; those that need data get them when they are prepared, not before."""
+"""Collect every problem by its name. A problem loads its data when it is prepared, not before."""
 
 from collections.abc import Callable
 from functools import partial
 
-from experiments.problems import formulas, lcbench
+from experiments.problems import lcbench, synthetic_functions
 from experiments.problems.benchmark import Benchmark, DataMissingError
 
 APPLICATIONS = ("cnn", "lda", "boosting", "pinn")
-"""The paper's, in its order."""
+"""The applications of the paper, in its order."""
 
 STAND_INS = ("cnn", "lda", "pinn")
-"""Applications too dear for a whole comparison: stand-ins are made from tables of them."""
+"""Applications that are too expensive for a whole comparison. Stand-ins are made from tables of them."""
 
 
-# Imported when they are asked for: what they need is large, and may not be installed.
+# The imports are inside the functions, because these packages are large and may be missing.
 def _application(name: str) -> Benchmark:
-    from experiments.applications import evaluation  # noqa: PLC0415
+    from experiments.applications import cached_evaluation  # noqa: PLC0415
 
-    return evaluation.benchmark(evaluation.get(name))
+    return cached_evaluation.benchmark(cached_evaluation.get_application(name))
 
 
 def _stand_in(name: str) -> Benchmark:
-    from experiments.applications import standin  # noqa: PLC0415
+    from experiments.applications import stand_in  # noqa: PLC0415
 
-    return standin.benchmark(name)
+    return stand_in.benchmark(name)
 
 
 PROBLEMS: dict[str, Callable[[], Benchmark]] = {
-    **formulas.PROBLEMS,
+    **synthetic_functions.PROBLEMS,
     **lcbench.PROBLEMS,
     **{name: partial(_application, name) for name in APPLICATIONS},
     **{f"{name}_standin": partial(_stand_in, name) for name in STAND_INS},

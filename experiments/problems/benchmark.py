@@ -1,4 +1,4 @@
-"""What a comparison needs to know of a problem."""
+"""Describe a problem of the comparisons: its objective, its optimum and its costs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,28 +7,28 @@ from typing import Any
 import bmbo
 
 NUM_STARTS = 10
-"""Random points a level that methods begin from: the paper's number."""
+"""Random points per level that methods begin from: the number of the paper."""
 
 TOP_EVALUATIONS = 30
-"""Evaluations at the top that the total cost pays for by default, after the starts: as the first figures of peers on
-Branin (a cost of 1,500 at 50 each)."""
+"""Evaluations at the top that the default total cost pays for, after the starts. It is the number of the first
+comparison with peers on Branin (a cost of 1,500, at 50 for each evaluation)."""
 
 
 def _nothing() -> None:
-    """What a problem without data needs."""
+    """Do nothing, for a problem that needs no data."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A problem with its objective.
+    """Hold a problem with its objective.
 
     Attributes:
-        name: by which it is asked for.
-        problem: what methods are told of it.
-        evaluate: the value of a configuration at a level; deterministic.
-        optimum: the best value at the top, or the best known one; None where there is none.
-        source: where it was published.
-        prepare: gets the data that it needs, or raises `DataMissingError`; called once before any run.
+        name: the name on the command line.
+        problem: what methods are told: the space, the levels and the direction.
+        evaluate: returns the value of a configuration at a level; deterministic.
+        optimum: the best value at the top, or the best known one; None if it is not known.
+        source: the publication.
+        prepare: loads the data, or raises `DataMissingError`; called once before any run.
     """
 
     name: str
@@ -39,20 +39,20 @@ class Benchmark:
     prepare: Callable[[], object] = _nothing
 
     def start_cost(self, num_starts: int = NUM_STARTS) -> float:
-        """What the common starting design costs."""
+        """Return the cost of the common starting design."""
         return num_starts * sum(self.problem.ladder.costs)
 
     @property
     def default_total_cost(self) -> float:
-        """Of a run, its starts included."""
+        """Return the default cost of a run, starts included."""
         return self.start_cost() + TOP_EVALUATIONS * self.problem.ladder.costs[-1]
 
     def regret(self, value: float) -> float:
-        """How far a value of the top falls short of the optimum."""
+        """Return the distance of a value at the top to the optimum. Raise `ValueError` if no optimum is known."""
         if self.optimum is None:
             raise ValueError(f"the optimum of {self.name} is not known")
         return self.problem.sign * (self.optimum - value)
 
 
 class DataMissingError(RuntimeError):
-    """Data of a problem that cannot be had here; its text says what to do."""
+    """Say which data or package a problem lacks and what to do."""

@@ -1,4 +1,4 @@
-"""Where data lie: in the folder that BMBO_DATA names, or fetched from their official source once."""
+"""Find data files in the folder that BMBO_DATA names, or download them once from their official source."""
 
 import hashlib
 import os
@@ -16,16 +16,16 @@ from experiments.problems.benchmark import DataMissingError
 VARIABLE = "BMBO_DATA"
 
 PIECE = 1 << 20
-"""Bytes held in memory while fetching."""
+"""Bytes that are read at once from a download."""
 
 
 def find(folder: str, files: Mapping[str, str], source: str) -> Path:
-    """The place of some files.
+    """Return the folder of some files. Download those that are missing, or raise `DataMissingError`.
 
     Args:
-        folder: below BMBO_DATA, or else below the user's cache.
-        files: their names and their SHA-256.
-        source: the address that they are fetched from, with {file} for the name.
+        folder: the folder below BMBO_DATA, or below the user's cache if that variable is not set.
+        files: the names of the files and their SHA-256 digests.
+        source: the address of a file, with {file} for its name.
     """
     place = _place() / folder
     for name in [name for name in files if not _is_there(place / name, os.path.join(folder, name))]:
@@ -35,12 +35,12 @@ def find(folder: str, files: Mapping[str, str], source: str) -> Path:
 
 
 def find_converted(name: str, source: str, digest: str, convert: Callable[[Path, Path], None]) -> Path:
-    """A file that is made from the official one.
+    """Return the path of a file that is made from an official one, or raise `DataMissingError`.
 
     Args:
-        name: of the file that is wanted, in BMBO_DATA or else in the user's cache.
+        name: the name of the wanted file in BMBO_DATA, or in the user's cache if that variable is not set.
         source: the address of the official file.
-        digest: its SHA-256.
+        digest: the SHA-256 digest of the official file.
         convert: reads the official file (first path) and writes the wanted one (second path).
     """
     place = _place()
@@ -65,7 +65,7 @@ def _is_there(path: Path, name: str) -> bool:
 
 @contextmanager
 def _partial(folder: Path) -> Generator[Path, None, None]:
-    """A file to be filled and then moved: whole or not at all, also when several processes do so at once."""
+    """Yield the path of a temporary file to fill and then move, so that no process sees half a file."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
         path = Path(file.name)
@@ -77,7 +77,7 @@ def _partial(folder: Path) -> Generator[Path, None, None]:
 
 @contextmanager
 def _fetched(address: str, digest: str, folder: Path) -> Generator[Path, None, None]:
-    """What lies at an address, checked, in a temporary file of a folder."""
+    """Yield a temporary file with the checked content of an address. Raise `DataMissingError` if that fails."""
     hashed = hashlib.sha256()
     with _partial(folder) as path:
         try:

@@ -1,11 +1,12 @@
-"""LCBench (Zimmer, Lindauer, Hutter 2021): networks tuned on tables, through the surrogate of YAHPO Gym 1.0.2.
+"""Make problems from LCBench (Zimmer, Lindauer, Hutter 2021), with the surrogate of YAHPO Gym 1.0.2.
 
-Seven hyperparameters with the bounds and scales of YAHPO's config_space.json; validation accuracy in per cent,
-maximised. One bound differs: YAHPO allows five layers, but the surrogate was fitted to one to four (as the scaling in
-its file says), and at five it promises accuracies that no network had.
+LCBench tunes networks on tabular data. There are seven hyperparameters, with the bounds and scales of YAHPO's
+config_space.json. The objective is the validation accuracy in per cent, which is maximised. One bound differs: YAHPO
+allows five layers. But the surrogate was fitted to one to four (the scaling in its file shows this), and at five layers
+it predicts accuracies that no network had.
 
-The fidelity is the number of epochs: 3, 13 and 51, each about four times the one below, with epochs as costs. Epoch 1
-is untrained and 52, the last, is out of line with those before it.
+The fidelity is the number of epochs: 3, 13 and 51. Each is about four times the one below. Costs are the epochs. Epoch
+1 is an untrained network, and epoch 52, the last one, does not fit to the epochs before it.
 """
 
 import json
@@ -15,11 +16,13 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import bmbo
-from experiments.problems.benchmark import Benchmark
+from experiments.problems.benchmark import Benchmark, DataMissingError
 from experiments.problems.data_files import find
-from experiments.problems.onnxfile import Graph
+
+Floats = NDArray[np.float64]
 
 EPOCHS = (3, 13, 51)
 
@@ -34,10 +37,10 @@ SPACE = bmbo.Space(
         "max_dropout": bmbo.Float(0.0, 1.0),
     }
 )
-"""In the order in which the surrogate takes them, after the epoch."""
+"""The order is that of the surrogate's inputs, which follow the epoch."""
 
 ACCURACY = 1
-"""Column of the surrogate's output: validation accuracy."""
+"""The column of the surrogate's output with the validation accuracy."""
 
 FILES = {
     "model.onnx": "b45c0d85ae39abf8820c8bea5ac82f415763afcbaf3b725e36af452b09cb6dcd",
@@ -47,45 +50,58 @@ FILES = {
 SOURCE = "https://github.com/slds-lmu/yahpo_data/raw/v1.0.2/lcbench/{file}"
 
 BEST_KNOWN: dict[str, float] = {
-    "126025": 98.38985,  # adult: the weakest low fidelity of all, rank correlations 0.37 and 0.74 with the top
+    "126025": 98.38985,  # adult: the weakest low fidelities, with rank correlations of 0.37 and 0.74 to the top
     "189354": 91.54655,  # airlines
     "167181": 86.02103,  # kc1
     "168908": 89.07724,  # christine
     "168330": 72.14095,  # jannis
     "189909": 85.47314,  # jungle_chess
     "167184": 85.51815,  # blood transfusion
-    "189908": 94.4558,  # Fashion-MNIST: a strong low fidelity, 0.86 and 0.93
+    "189908": 94.4558,  # Fashion-MNIST: strong low fidelities, with 0.86 and 0.93
 }
-"""The data sets, by their OpenML task, and the best value at the top that is known of each.
+"""The data sets by their OpenML task, with the best known value at the top.
 
-Found by climbing from the best 32 of 40,000 random configurations; of the surrogate, not of the data set: the best lie
-in corners (large learning rate and momentum, small batches) where few networks were trained.
+The values were found by climbing from the best 32 of 40,000 random configurations. They belong to the surrogate, not to
+the data set: the best configurations lie in corners (large learning rate and momentum, small batches) where few
+networks were trained.
 """
 
 
 @cache
-def _surrogate() -> tuple[Graph, dict[str, int]]:
+def _surrogate() -> tuple[Any, dict[str, int]]:
+    """Return the surrogate and its codes of the data sets. Both are loaded once per process."""
+    # The import is here, because other problems do not need the package.
+    try:
+        import onnxruntime  # noqa: PLC0415
+    except ImportError as error:
+        raise DataMissingError("lcbench needs ONNX Runtime: pip install onnxruntime") from error
     folder = find("yahpo/lcbench", FILES, SOURCE)
     codes = json.loads((folder / "encoding.json").read_text())["OpenML_task_id"]
-    return Graph.read(folder / "model.onnx"), codes
+    options = onnxruntime.SessionOptions()
+    # A query has one row. More threads cost more than they gain, and runs share the cores.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+    return session, codes
 
 
-def accuracies(task: str, points: Any, epoch: int) -> Any:
-    """Validation accuracy of many configurations [n 7], columns in the order of the space."""
-    graph, codes = _surrogate()
+def accuracies(task: str, points: Floats, epoch: int) -> Floats:
+    """Return the validation accuracies of many configurations [n 7], with columns in the order of the space."""
+    session, codes = _surrogate()
     category = np.full((len(points), 1), codes[task], np.int32)
     continuous = np.column_stack([np.full(len(points), epoch), points]).astype(np.float32)
-    return graph(x_cat=category, x_cont=continuous)[:, ACCURACY].astype(np.float64)
+    (output,) = session.run(None, {"x_cat": category, "x_cont": continuous})
+    return np.asarray(output, np.float64)[:, ACCURACY]
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The objective on one data set."""
+    """Evaluate the validation accuracy on one data set."""
 
     task: str
 
     def __call__(self, config: Mapping[str, Any], level: int) -> float:
-        """See `Benchmark.evaluate`."""
+        """Return the validation accuracy of a configuration at a level."""
         point = np.array([[config[name] for name in SPACE.names]], dtype=np.float64)
         return float(accuracies(self.task, point, EPOCHS[level])[0])
 

@@ -1,1 +1,1 @@
-"""Turns records of runs into tables, statistics and figures."""
+"""Turn records of runs into tables, statistics and figures."""

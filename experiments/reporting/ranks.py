@@ -1,4 +1,4 @@
-"""Average ranks over problems, and how sure they are."""
+"""Compute average ranks of methods over problems, with intervals and tests."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,22 +13,27 @@ from experiments.reporting.curves import ENDLESS
 Floats = NDArray[np.float64]
 
 Losses = Mapping[str, Mapping[str, Sequence[float]]]
-"""From problem and method to the loss of every seed."""
+"""Maps a problem and a method to the losses of all seeds."""
 
 NUM_RESAMPLES = 2000
-"""Enough that the ends of a 95 % interval move by less than they are written with."""
+"""With so many, the ends of a 95 % interval are stable in the digits that are shown."""
 
 FEWEST_PROBLEMS = 5
-"""Below, the test of Friedman and Nemenyi's distance mean little."""
+"""With fewer problems, Friedman's test and Nemenyi's distance mean little."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Average rank of each method, 1 the best, with a 95 % bootstrap interval.
+    """Hold the average rank of each method with a 95 % bootstrap interval; rank 1 is the best.
 
     Attributes:
-        p_value: of Friedman's test that all methods are alike; None with too few problems or methods.
-        distance: by which two average ranks must differ (Nemenyi, 5 %); None likewise.
+        methods: the names of the methods.
+        mean: the average ranks [methods].
+        low: the lower ends of the intervals [methods].
+        high: the upper ends of the intervals [methods].
+        num_problems: the number of problems.
+        p_value: the p-value of Friedman's test that all methods are equal; None with too few problems or methods.
+        distance: the difference at which two average ranks differ (Nemenyi, 5 %); None in the same cases.
     """
 
     methods: tuple[str, ...]
@@ -41,10 +46,10 @@ class Ranks:
 
 
 def average_ranks(losses: Losses, methods: Sequence[str], seed: int = 0) -> Ranks:
-    """Ranks the methods by their median loss on each problem.
+    """Rank the methods by their median loss on each problem, and return the averages.
 
-    The bootstrap draws problems, and for every method and problem its seeds, so that it knows of both kinds of chance;
-    methods may have different numbers of seeds.
+    The bootstrap draws problems, and seeds for each method and problem, so the intervals cover both sources of chance.
+    Methods may have different numbers of seeds.
     """
     problems = sorted(losses)
     table: list[list[Floats]] = [
@@ -59,7 +64,7 @@ def average_ranks(losses: Losses, methods: Sequence[str], seed: int = 0) -> Rank
 
 
 def _resampled(table: Sequence[Sequence[Floats]], generator: np.random.Generator) -> Floats:
-    """Average ranks of resampled data: [resamples methods]."""
+    """Return the average ranks of resampled data: [resamples methods]."""
     rows: list[Floats] = []
     for row in table:
         cells: list[Floats] = []
@@ -85,6 +90,6 @@ def _tests(ranks: Floats) -> tuple[float | None, float | None]:
 
 
 def critical_distance(num_methods: int, num_problems: int) -> float:
-    """Nemenyi's distance at 5 % (Demsar 2006, Statistical comparisons of classifiers over multiple data sets)."""
+    """Return Nemenyi's distance at 5 % (Demsar 2006, Statistical comparisons of classifiers over many data sets)."""
     quantile = float(stats.studentized_range.ppf(0.95, num_methods, np.inf)) / math.sqrt(2)
     return quantile * math.sqrt(num_methods * (num_methods + 1) / (6 * num_problems))

@@ -1,14 +1,14 @@
-"""Tables and figures from the records alone."""
+"""Write a report, a Markdown page with figures, from the records alone."""
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from experiments.harness.contract import MethodEntry
+from experiments.harness.method_interface import MethodEntry
 from experiments.harness.run_record import FINISHED, Record
-from experiments.reporting import figures as svg
 from experiments.reporting.curves import KINDS, quartiles
+from experiments.reporting.figures import Line, Panel, Style, curves_svg, intervals_svg
 from experiments.reporting.ranks import FEWEST_PROBLEMS, Ranks, average_ranks
 from experiments.reporting.summary import (
     DEFAULT,
@@ -25,12 +25,12 @@ from experiments.reporting.summary import (
 
 
 def number(value: float) -> str:
-    """Three digits, or a dash for what is not there."""
+    """Return a number as text with three digits, or a dash if it is not finite."""
     return f"{value:.3g}" if math.isfinite(value) else "-"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown."""
+    """Return a Markdown table."""
     lines = [list(head), ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "/") for cell in line) + " |" for line in lines)
 
@@ -44,7 +44,7 @@ def write_report(
     charged: bool = True,
     command: str = "",
 ) -> None:
-    """Writes the page and its figures."""
+    """Write the page and its figures. Raise `ValueError` if there are no records with evaluations."""
     problems = problems_of(records, charged)
     if not problems:
         raise ValueError("there are no records to report on; `python -m experiments run` makes them")
@@ -53,15 +53,15 @@ def write_report(
     names = sorted(
         {name for problem in problems for name in problem.methods}, key=lambda n: (not n.startswith(OURS), n)
     )
-    styles = {name: svg.Style.of(place, bold=name.startswith(OURS)) for place, name in enumerate(names)}
+    styles = {name: Style.of(place, bold=name.startswith(OURS)) for place, name in enumerate(names)}
     link = _relative(figures, out.parent)
-    parts = [_opening(problems, command, charged), *_ranks_section(problems, figures, link)]
-    parts += [_duels(problems, names), _speed(problems)]
-    parts.append(_times(problems, figures, link))
+    parts = [_opening(problems, command, charged), *_ranks_section(problems, styles, figures, link)]
+    parts += [_seed_by_seed_section(problems, names), _cost_section(problems)]
+    parts.append(_time_section(problems, styles, figures, link))
     for problem in problems:
-        (figures / f"{problem.name}.svg").write_text(_curves(problem, styles))
+        (figures / f"{problem.name}.svg").write_text(_curves_figure(problem, styles))
         parts.append(_problem_section(problem, f"{link}/{problem.name}.svg"))
-    parts += [_behaviour(records, problems), _methods(entries, names)]
+    parts += [_failure_section(records, problems), _method_section(entries, names)]
     out.write_text("\n\n".join(part for part in parts if part) + "\n")
 
 
@@ -80,28 +80,29 @@ def _opening(problems: Sequence[Problem], command: str, charged: bool) -> str:
     hours = sum(record.seconds for record in runs) / 3600
     spread = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
     starts = (
-        "methods that take no starts are charged their cost: their curves begin there"
+        "methods that take no starts are charged their cost, so their curves begin there"
         if charged
-        else "methods that take no starts are not charged their cost: their curves begin at nothing"
+        else "methods that take no starts are not charged their cost, so their curves begin at a cost of zero"
     )
     return "\n".join(
         [
             "# Comparison",
             "",
             *([f"    {command}", ""] if command else []),
-            f"{spread} seeds a method and problem, batches of {first['batch_size']} for methods that can,",
-            f"{first['num_starts']} random starts a level, the same for every method that takes them; {starts}.",
-            "Costs are counted by the harness and include the starts. Loss is what the value at the top falls short of",
-            "the optimum or, for LCBench, of the best value known; where no optimum is known it is the value itself,",
-            "turned so that less is better. A run that crashed or hung counts with what it had found. Tables give the",
-            "median over seeds and in brackets the quartiles.",
+            f"{spread} seeds per method and problem; batches of {first['batch_size']}, if a method can ask for them;",
+            f"{first['num_starts']} random starts per level, the same for every method that takes them;",
+            f"{starts}.",
+            "The harness counts the costs, which include the starts. The loss is the distance of the value at the top",
+            "to the optimum or, for LCBench, to the best known value. If no optimum is known, the loss is the value",
+            "itself, with its sign turned if necessary, so that less is better. A run that crashed or timed out counts",
+            "with what it had found. Tables show the median over seeds, and the quartiles in brackets.",
             f"The {len(runs)} runs took {hours:.1f} hours together, evaluations included.",
         ]
     )
 
 
-def _ranks_section(problems: Sequence[Problem], figures: Path, link: str) -> list[str]:
-    """Average ranks at each mark, of the methods that were run on all problems."""
+def _ranks_section(problems: Sequence[Problem], styles: Mapping[str, Style], figures: Path, link: str) -> list[str]:
+    """Write the figure of average ranks, and return the section about methods that were run on all problems."""
     methods = common_methods(problems)
     if len(methods) < 2 or len(problems) < 2:
         few = (
@@ -119,21 +120,21 @@ def _ranks_section(problems: Sequence[Problem], figures: Path, link: str) -> lis
     order = sorted(range(len(methods)), key=lambda place: last.mean[place])
     rows = [[methods[place], *[_interval(each, place) for each in found.values()]] for place in order]
     picture = [(methods[p], float(last.low[p]), float(last.mean[p]), float(last.high[p])) for p in order]
-    (figures / "ranks.svg").write_text(svg.intervals("Average ranks", "average rank, 1 is best", picture))
+    (figures / "ranks.svg").write_text(intervals_svg("Average ranks", "average rank, 1 is best", picture, styles))
     everywhere = f"Methods with runs on all {len(problems)} problems; 1 is best."
     left_out = sorted({name for problem in problems for name in problem.methods} - set(methods))
     if left_out:
-        everywhere += f" Left out, for they lack some problem: {', '.join(left_out)}."
+        everywhere += f" These lack a problem and are left out: {', '.join(left_out)}."
     text = [
         "## Average ranks",
         "",
-        "By the median loss of the best observed value at the top, at shares of the cost after the starts; in the last",
-        "column by that of what is recommended at the end.",
-        f"{everywhere} In brackets 95 % bootstrap intervals over problems and seeds.",
+        "Methods are ranked by the median loss of the best observed value at the top, at shares of the cost after the",
+        "starts. In the last column they are ranked by the median loss of the final recommendation.",
+        f"{everywhere} Brackets hold 95 % bootstrap intervals over problems and seeds.",
         "",
         table(["method", *columns], rows),
         "",
-        _tests(last),
+        _test_sentence(last),
         "",
         f"![average ranks]({link}/ranks.svg)",
     ]
@@ -144,7 +145,7 @@ def _interval(ranks: Ranks, place: int) -> str:
     return f"{ranks.mean[place]:.2f} [{ranks.low[place]:.2f}, {ranks.high[place]:.2f}]"
 
 
-def _tests(ranks: Ranks) -> str:
+def _test_sentence(ranks: Ranks) -> str:
     if ranks.p_value is None or ranks.distance is None:
         return f"Friedman's test needs three methods and {FEWEST_PROBLEMS} problems; there are {ranks.num_problems}."
     return (
@@ -153,27 +154,27 @@ def _tests(ranks: Ranks) -> str:
     )
 
 
-def _duels(problems: Sequence[Problem], names: Sequence[str]) -> str:
-    """Every method against random search and against our default, seed by seed."""
-    tables = [made for reference in (RANDOM, DEFAULT) if (made := _duels_with(reference, problems, names))]
+def _seed_by_seed_section(problems: Sequence[Problem], names: Sequence[str]) -> str:
+    """Return the section that compares every method with random search and with our default, seed by seed."""
+    tables = [made for reference in (RANDOM, DEFAULT) if (made := _seed_by_seed_table(reference, problems, names))]
     if not tables:
         return ""
     text = [
         "## Seed by seed",
         "",
-        "On how many seeds a method has the better best observed at the end, the same, and the worse, of those that",
-        "both have. A seed's starts are the same for all that take them: unlike medians of unequal numbers of seeds",
-        "this does not depend on whose starts were the luckier.",
+        "On how many common seeds a method ends with a better value at the top than the reference, with the same",
+        "value, and with a worse one. The starts of a seed are the same for all methods that take them. So lucky",
+        "starts do not matter here, unlike in medians over different numbers of seeds.",
     ]
     return "\n\n".join(["\n".join(text), *tables])
 
 
-def _duels_with(reference: str, problems: Sequence[Problem], names: Sequence[str]) -> str:
-    """The one that wins most often first; nothing where none has a seed in common with the reference."""
+def _seed_by_seed_table(reference: str, problems: Sequence[Problem], names: Sequence[str]) -> str:
+    """Return the table against one reference, the best method first, or an empty text if no seed is common."""
     met = [problem for problem in problems if reference in problem.methods]
     rows: list[tuple[float, list[str]]] = []
     for name in names:
-        found = [problem.duels(name, reference) if name in problem.methods else (0, 0, 0) for problem in met]
+        found = [problem.wins_ties_losses(name, reference) if name in problem.methods else (0, 0, 0) for problem in met]
         overall = tuple(sum(each) for each in zip(*found, strict=True))
         if name != reference and any(overall):
             better, _, worse = overall
@@ -183,8 +184,8 @@ def _duels_with(reference: str, problems: Sequence[Problem], names: Sequence[str
     return table(head, [row for _, row in sorted(rows)]) if rows else ""
 
 
-def _speed(problems: Sequence[Problem]) -> str:
-    """Cost to reach what random search, and what the best peer, ends with."""
+def _cost_section(problems: Sequence[Problem]) -> str:
+    """Return the section about the cost to reach the final loss of random search and of the best peer."""
     names = sorted({name for problem in problems for name in problem.methods})
     head = ["method", *[problem.name for problem in problems]]
 
@@ -202,7 +203,7 @@ def _speed(problems: Sequence[Problem]) -> str:
     peers = [problem.best_peer() for problem in problems]
     parts = ["## Cost to reach a given loss", ""]
     parts.append(
-        "Costs include the starts; the loss is that of the best observed at the top; - where it is never reached."
+        "Costs include the starts. The loss is that of the best observed value at the top; - if it is never reached."
     )
     if any(random):
         parts += ["", "The loss that random search ends with, as a share of random search's cost to get there:", ""]
@@ -214,8 +215,8 @@ def _speed(problems: Sequence[Problem]) -> str:
     return "\n".join(parts)
 
 
-def _times(problems: Sequence[Problem], figures: Path, link: str) -> str:
-    """Seconds that methods take for a query, learning included: the paper's Figure 3."""
+def _time_section(problems: Sequence[Problem], styles: Mapping[str, Style], figures: Path, link: str) -> str:
+    """Write the figure of seconds per query (the paper's Figure 3), learning included, and return its section."""
     names = sorted({name for problem in problems for name in problem.methods})
     found = {
         name: [each.methods[name].seconds_per_query("cpu") if name in each.methods else math.nan for each in problems]
@@ -225,35 +226,36 @@ def _times(problems: Sequence[Problem], figures: Path, link: str) -> str:
     picture = [(name, s[0], median(s), s[-1]) for name, s in spent.items() if s]
     picture.sort(key=lambda row: row[2])
     if picture:
-        text = svg.intervals("Time to generate queries", "CPU seconds a query", picture, log=True)
+        text = intervals_svg("Time to generate queries", "CPU seconds per query", picture, styles, log=True)
         (figures / "seconds.svg").write_text(text)
     rows = [[name, *[number(each) for each in seconds]] for name, seconds in found.items()]
     return "\n".join(
         [
             "## Time to generate queries",
             "",
-            "CPU seconds of a method for each query, learning and compiling included, means over runs; the figure has",
-            "the median, the least and the most over problems. Runs were made on several machines.",
+            "CPU seconds of a method per query, learning and compiling included, as means over runs. The figure shows",
+            "the median, the minimum and the maximum over problems. Runs were made on several machines.",
             "",
             table(["method", *[problem.name for problem in problems]], rows),
-            *(["", f"![seconds a query]({link}/seconds.svg)"] if picture else []),
+            *(["", f"![seconds per query]({link}/seconds.svg)"] if picture else []),
         ]
     )
 
 
-def _curves(problem: Problem, styles: Mapping[str, svg.Style]) -> str:
+def _curves_figure(problem: Problem, styles: Mapping[str, Style]) -> str:
     costs = grid(problem)
-    panels: list[svg.Panel] = []
+    panels: list[Panel] = []
     for kind, title in KINDS.items():
-        lines: list[svg.Line] = []
-        for name, method in problem.methods.items():
-            low, middle, high = quartiles(method.curves[kind], costs)
-            lines.append(svg.Line(name, costs, low, middle, high, styles[name]))
+        lines: list[Line] = []
+        # The order of the styles is that of the legend.
+        for name in [name for name in styles if name in problem.methods]:
+            low, middle, high = quartiles(problem.methods[name].curves[kind], costs)
+            lines.append(Line(name, costs, low, middle, high, styles[name]))
         if not any(len(each.loss) for method in problem.methods.values() for each in method.curves[kind]):
             continue
-        label = "loss" if problem.has_optimum else "value, sign turned"
-        panels.append(svg.Panel(title, "cost", label, lines, log=problem.has_optimum))
-    return svg.figure(f"{problem.name}: median and quartiles over seeds", panels)
+        label = "loss" if problem.has_optimum else "value, less is better"
+        panels.append(Panel(title, "cost, starts included", label, lines, log=problem.has_optimum))
+    return curves_svg(f"{problem.name}: median and quartiles over seeds", panels)
 
 
 def _problem_section(problem: Problem, picture: str) -> str:
@@ -263,28 +265,29 @@ def _problem_section(problem: Problem, picture: str) -> str:
         [
             f"## {problem.name}",
             "",
-            f"The starts cost {problem.start_cost:g} of {problem.total_cost:g}. Loss of the best observed at the top,",
-            "at four costs; at the end also of the recommendation and of the best of all queried (the paper's curve).",
+            f"The starts cost {problem.start_cost:g} of {problem.total_cost:g}. Columns show the loss of the best",
+            "observed value at the top at four costs, and at the end also the loss of the recommendation and of the",
+            "best of all queried configurations (the paper's curve).",
             "",
-            table([*head, "queries a level", "wall s a query", "CPU s a query"], rows),
+            table([*head, "queries per level", "wall s per query", "CPU s per query"], rows),
             "",
             f"![{problem.name}]({picture})",
-            *_asked(problem),
+            *_values_below_top(problem),
         ]
     )
 
 
-def _asked(problem: Problem) -> list[str]:
-    """How good the places were that methods asked for below the top."""
+def _values_below_top(problem: Problem) -> list[str]:
+    """Return lines about the values that methods found below the top."""
     below = [method for method in problem.ordered() if any(method.queries()[:-1])]
     if not below:
         return []
-    # A seed's starts are the same for all that take them.
+    # The starts of a seed are the same for all methods that take them.
     started = max(problem.methods.values(), key=lambda method: (_num_starts(method), method.name))
     rows = [["random starts", *[number(each) for each in started.median_values(of_starts=True)]]]
     rows += [[method.name, *[number(each) for each in method.median_values()]] for method in below]
     levels = [f"level {level}" for level in range(len(rows[0]) - 1)]
-    said = "Median values of the queries at each level, of all seeds together, of methods that asked below the top:"
+    said = "Median values of the queries at each level, over all seeds, for methods that asked below the top:"
     return ["", said, "", table(["method", *levels], rows)]
 
 
@@ -302,8 +305,8 @@ def _row(problem: Problem, method: Method) -> list[str]:
     return [*cells, number(method.seconds_per_query("wall")), number(method.seconds_per_query("cpu"))]
 
 
-def _behaviour(records: Sequence[Record], problems: Sequence[Problem]) -> str:
-    """What crashed, hung or was not the same twice."""
+def _failure_section(records: Sequence[Record], problems: Sequence[Problem]) -> str:
+    """Return the section about runs that crashed, timed out or did not repeat."""
     parts = ["## Crashes, hangs and repeatability", ""]
     ended = [record for record in records if record.status != FINISHED]
     if ended:
@@ -311,7 +314,7 @@ def _behaviour(records: Sequence[Record], problems: Sequence[Problem]) -> str:
         parts.append(table(["method", "problem", "seed", "ended", "reason", "after s"], rows))
     else:
         runs = sum(len(method.records) for problem in problems for method in problem.methods.values())
-        parts.append(f"All {runs} runs ended as they should.")
+        parts.append(f"All {runs} runs finished.")
     short = [record for record in records if record.status == FINISHED and record.reason]
     if short:
         named = "; ".join(f"{record.task}: {record.reason}" for record in short[:20])
@@ -328,7 +331,7 @@ def _behaviour(records: Sequence[Record], problems: Sequence[Problem]) -> str:
     return "\n".join(parts)
 
 
-def _methods(entries: Mapping[str, MethodEntry], names: Sequence[str]) -> str:
+def _method_section(entries: Mapping[str, MethodEntry], names: Sequence[str]) -> str:
     rows: list[list[str]] = []
     for name in names:
         entry = entries.get(name)

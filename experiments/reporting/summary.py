@@ -1,4 +1,4 @@
-"""Records put in order for a report: by problem and method, with the curves and figures that tables are made of."""
+"""Group records by problem and method, and compute the numbers that a report shows."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,23 +9,23 @@ from statistics import median
 import numpy as np
 
 from experiments.harness.run_record import FINISHED, Record
-from experiments.reporting.curves import KINDS, Curve, curve, quartiles, reached
+from experiments.reporting.curves import KINDS, Curve, cost_to_reach, curve, quartiles
 
 SHARES = (0.1, 0.25, 0.5, 1.0)
-"""Marks at which methods are compared: shares of the cost after the starts."""
+"""Where methods are compared: shares of the cost after the starts."""
 
 RANDOM = "random"
 
 DEFAULT = "bmbo_gp"
-"""What a study uses unless told otherwise."""
+"""The default method of a study."""
 
 OURS = "bmbo"
-"""What the names of the package's own method begin with; all others are peers to it."""
+"""The names of our own methods begin with this. All other methods are peers."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """All runs of one method on one problem."""
+    """Hold all runs of one method on one problem."""
 
     name: str
     records: tuple[Record, ...]
@@ -33,15 +33,15 @@ class Method:
 
     @cached_property
     def curves(self) -> dict[str, list[Curve]]:
-        """A curve of each kind for every seed."""
+        """Return a curve of each kind for every seed."""
         return {kind: [curve(record, kind, self.charged) for record in self.records] for kind in KINDS}
 
     def losses(self, kind: str, mark: float) -> list[float]:
-        """Of every seed at a cost."""
+        """Return the losses of all seeds at a cost."""
         return [each.at(mark) for each in self.curves[kind]]
 
     def seconds_per_query(self, clock: str) -> float:
-        """Mean seconds of the method for each evaluation that it asked for; `clock` is "wall" or "cpu"."""
+        """Return the mean seconds of the method per evaluation that it asked for; `clock` is "wall" or "cpu"."""
         total, count = 0.0, 0
         for record in self.records:
             asked = {row.batch: getattr(row, clock) for row in record.evaluations if row.batch > 0}
@@ -50,13 +50,13 @@ class Method:
         return total / count if count else math.nan
 
     def queries(self) -> list[float]:
-        """Mean number of its own evaluations at each level."""
+        """Return the mean number of evaluations at each level, without the starts."""
         levels = [row.level for record in self.records for row in record.evaluations if row.batch > 0]
         num_levels = max(len(record.header.get("costs", [])) for record in self.records)
         return [levels.count(level) / len(self.records) for level in range(num_levels)]
 
     def median_values(self, *, of_starts: bool = False) -> list[float]:
-        """Of its own evaluations, or of its starts, at each level; NaN where there are none."""
+        """Return the median value at each level, of the method's evaluations or of its starts, or NaN."""
         num_levels = max(len(record.header["costs"]) for record in self.records)
         values: list[list[float]] = [[] for _ in range(num_levels)]
         for record in self.records:
@@ -66,13 +66,13 @@ class Method:
         return [median(each) if each else math.nan for each in values]
 
     def faults(self) -> list[Record]:
-        """Runs that did not end as they should."""
+        """Return the runs that did not finish."""
         return [record for record in self.records if record.status != FINISHED]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """All methods on one problem."""
+    """Hold the runs of all methods on one problem."""
 
     name: str
     methods: Mapping[str, Method]
@@ -81,26 +81,26 @@ class Problem:
     has_optimum: bool
 
     def mark(self, share: float) -> float:
-        """The cost at a share of what comes after the starts."""
+        """Return the cost at a share of the cost after the starts."""
         return self.start_cost + share * (self.total_cost - self.start_cost)
 
     def ordered(self) -> list[Method]:
-        """The best at the end first."""
+        """Return the methods, the one with the smallest median loss at the end first."""
         return sorted(self.methods.values(), key=lambda each: (self.median(each.name), each.name))
 
     def median(self, method: str, kind: str = "observed", share: float = 1.0) -> float:
-        """The median loss over seeds."""
+        """Return the median loss over seeds."""
         return float(quartiles(self.methods[method].curves[kind], [self.mark(share)])[1, 0])
 
     def best_peer(self) -> str | None:
-        """The method that is not ours and not random search with the smallest median loss at the end."""
+        """Return the peer with the smallest median loss at the end, or None; random search is no peer."""
         peers = [each.name for each in self.ordered() if not each.name.startswith(OURS) and each.name != RANDOM]
         return peers[0] if peers else None
 
-    def duels(self, method: str, reference: str) -> tuple[int, int, int]:
-        """On how many seeds that both have a method ends better than a reference, as good, and worse.
+    def wins_ties_losses(self, method: str, reference: str) -> tuple[int, int, int]:
+        """Return on how many common seeds a method ends better than a reference, equal to it, and worse.
 
-        A seed's starts are the same for all that take them: luck with these does not count here.
+        The starts of a seed are the same for all methods that take them. So luck with the starts does not count here.
         """
         ends = [self._ends(name) for name in (method, reference)]
         pairs = [(ends[0][seed], ends[1][seed]) for seed in ends[0].keys() & ends[1].keys()]
@@ -108,21 +108,24 @@ class Problem:
         return better, len(pairs) - better - worse, worse
 
     def _ends(self, method: str) -> dict[int, float]:
-        """The loss of the best observed at the end, by seed."""
+        """Return the loss of the best observed value at the end, by seed."""
         runs = self.methods[method]
         losses = runs.losses("observed", self.mark(1.0))
         return {record.task.seed: loss for record, loss in zip(runs.records, losses, strict=True)}
 
     def cost_ratio(self, method: str, reference: str, kind: str = "observed") -> float:
-        """The cost at which a method reaches what a reference ends with, over the reference's own; inf where never."""
+        """Return the cost at which a method reaches the final loss of a reference, over the reference's own cost.
+
+        It is infinite if the method never reaches that loss.
+        """
         target = self.median(reference, kind)
-        own = reached(self.methods[reference].curves[kind], target)
-        found = reached(self.methods[method].curves[kind], target)
+        own = cost_to_reach(self.methods[reference].curves[kind], target)
+        found = cost_to_reach(self.methods[method].curves[kind], target)
         return found / own if math.isfinite(own) and found <= self.total_cost * (1 + 1e-9) else math.inf
 
 
 def problems_of(records: Iterable[Record], charged: bool = True) -> list[Problem]:
-    """Records by problem, those with nothing to show left out; repeats are for the test of determinism alone."""
+    """Group records by problem. Leave out records without evaluations, and repeats, which only test determinism."""
     grouped: dict[str, dict[str, list[Record]]] = {}
     for record in records:
         if not record.task.repeat and record.evaluations:
@@ -136,7 +139,7 @@ def problems_of(records: Iterable[Record], charged: bool = True) -> list[Problem
                 name,
                 ordered,
                 start_cost=min(record.header["start_cost"] for record in every),
-                # The least: further on some would be compared with nothing.
+                # The smallest, because beyond it some methods have no values to compare with.
                 total_cost=min(record.header["settings"]["total_cost"] for record in every),
                 has_optimum=every[0].header["optimum"] is not None,
             )
@@ -145,13 +148,13 @@ def problems_of(records: Iterable[Record], charged: bool = True) -> list[Problem
 
 
 def common_methods(problems: Sequence[Problem]) -> list[str]:
-    """Methods that have runs on all of some problems."""
+    """Return the methods that have runs on all given problems."""
     names = [set(problem.methods) for problem in problems]
     return sorted(set.intersection(*names)) if names else []
 
 
 def determinism(records: Iterable[Record]) -> dict[str, dict[str, bool]]:
-    """Of each method that was run twice with one seed: by problem, whether both runs were the same."""
+    """Return, for each method that was run twice with one seed, whether both runs were the same, by problem."""
     records = list(records)
     first = {record.task.stem: record for record in records if not record.task.repeat}
     found: dict[str, dict[str, bool]] = {}
@@ -163,5 +166,5 @@ def determinism(records: Iterable[Record]) -> dict[str, dict[str, bool]]:
 
 
 def grid(problem: Problem) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Costs at which a figure draws its curves: as fine as it can show."""
+    """Return the costs at which a figure draws its curves, as fine as a figure can show."""
     return np.linspace(min(problem.start_cost, problem.total_cost), problem.total_cost, 200)

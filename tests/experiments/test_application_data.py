@@ -1,4 +1,4 @@
-"""Boosting and topics on their real data, at the lowest fidelity and on a small slice."""
+"""Test boosting and LDA on their real data, at the lowest fidelity and on a small slice."""
 
 import itertools
 import json
@@ -15,9 +15,12 @@ pytest.importorskip("sklearn", reason="boosting and lda need scikit-learn")
 import bmbo
 from experiments.applications import boosting, lda
 from experiments.applications.application import Deadline, OutOfTimeError
-from experiments.applications.evaluation import evaluate
-from experiments.applications.training_cache import KeptStates, MemoryShelf
+from experiments.applications.cached_evaluation import evaluate
+from experiments.applications.training_cache import MemoryStore, StoredStates
 from experiments.problems import PROBLEMS, DataMissingError
+
+# The applications read large data sets and train models.
+pytestmark = pytest.mark.slow
 
 GOOD = {
     "alpha": 0.1,
@@ -31,7 +34,7 @@ GOOD = {
 
 
 def train(application, config, level, seed=0, states=None):
-    return application.train(config, level, seed, states or KeptStates(MemoryShelf(), "k"), Deadline.after(300))
+    return application.train(config, level, seed, states or StoredStates(MemoryStore(), "k"), Deadline.after(300))
 
 
 def test_boosting_has_the_space_and_the_costs_of_the_paper():
@@ -147,18 +150,18 @@ def slice_of_corpus():
 
 def test_topics_of_real_documents_have_a_perplexity_that_repeats(slice_of_corpus):
     objective = lda.Perplexity(slice_of_corpus)
-    found = objective(TOPICS, 0, 0, KeptStates(MemoryShelf(), "k"), Deadline.after(100))
-    # Of 200 words; the topics' prior weighs much on so few documents.
+    found = objective(TOPICS, 0, 0, StoredStates(MemoryStore(), "k"), Deadline.after(100))
+    # There are 200 words. With so few documents, the prior of the topics has much weight.
     assert 100 < found < 300
-    assert found == objective(TOPICS, 0, 0, KeptStates(MemoryShelf(), "k"), Deadline.after(100))
-    assert found != objective(TOPICS, 0, 1, KeptStates(MemoryShelf(), "k"), Deadline.after(100))
+    assert found == objective(TOPICS, 0, 0, StoredStates(MemoryStore(), "k"), Deadline.after(100))
+    assert found != objective(TOPICS, 0, 1, StoredStates(MemoryStore(), "k"), Deadline.after(100))
 
 
 def test_topics_that_go_on_equal_those_trained_at_once(slice_of_corpus):
     objective = lda.Perplexity(slice_of_corpus, epochs=(1, 2, 4))
-    deadline, shared = Deadline.after(100), KeptStates(MemoryShelf(), "k")
+    deadline, shared = Deadline.after(100), StoredStates(MemoryStore(), "k")
     steps = [objective(TOPICS, level, 3, shared, deadline) for level in range(3)]
-    at_once = [objective(TOPICS, level, 3, KeptStates(MemoryShelf(), "k"), deadline) for level in range(3)]
+    at_once = [objective(TOPICS, level, 3, StoredStates(MemoryStore(), "k"), deadline) for level in range(3)]
     assert steps == at_once
     assert len(set(steps)) == 3
 
@@ -174,13 +177,13 @@ def test_an_epoch_is_what_fit_does_in_one_iteration(slice_of_corpus, monkeypatch
     theirs = LatentDirichletAllocation(**TOPICS, learning_method="online", max_iter=2, random_state=0)
     theirs.fit(slice_of_corpus.training)
     objective = lda.Perplexity(slice_of_corpus, epochs=(1, 2))
-    found = objective(TOPICS, 1, 0, KeptStates(MemoryShelf(), "k"), Deadline.after(100))
+    found = objective(TOPICS, 1, 0, StoredStates(MemoryStore(), "k"), Deadline.after(100))
     assert found == pytest.approx(theirs.perplexity(slice_of_corpus.evaluation), rel=1e-12)
 
 
 def test_topics_stop_at_their_deadline(slice_of_corpus):
     with pytest.raises(OutOfTimeError):
-        lda.Perplexity(slice_of_corpus)(TOPICS, 0, 0, KeptStates(MemoryShelf(), "k"), Deadline.after(-1.0))
+        lda.Perplexity(slice_of_corpus)(TOPICS, 0, 0, StoredStates(MemoryStore(), "k"), Deadline.after(-1.0))
 
 
 def test_headers_do_not_count():
@@ -202,8 +205,7 @@ def test_counts_are_made_once_and_kept(tmp_path, monkeypatch):
         for split in ("train", "test")
         for number in range(20)
     ]
-    with lzma.open(tmp_path / lda.CORPUS, "wt", encoding="utf-8") as file:
-        file.write("\n".join(map(json.dumps, posts)))
+    (tmp_path / lda.CORPUS).write_bytes(lzma.compress("\n".join(map(json.dumps, posts)).encode()))
     monkeypatch.setenv("BMBO_DATA", str(tmp_path))
     monkeypatch.setenv("BMBO_EXPERIMENTS_CACHE", str(tmp_path / "kept"))
     lda.corpus.cache_clear()

@@ -1,4 +1,4 @@
-"""Applications as objectives: what is kept of trainings, tables, and stand-ins from tables."""
+"""Test applications as objectives: stored values and states, tables, and stand-ins from tables."""
 
 import json
 import math
@@ -6,6 +6,7 @@ import queue
 import struct
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
@@ -14,15 +15,20 @@ import pytest
 
 import bmbo
 from experiments import __main__ as program
-from experiments.applications import evaluation, standin, table
+from experiments.applications import cached_evaluation as evaluation
+from experiments.applications import stand_in
+from experiments.applications import training_table as table
 from experiments.applications.application import Application, OutOfTimeError
-from experiments.applications.training_cache import DiskShelf, KeptStates, MemoryShelf, shelf
-from experiments.harness.contract import Job, MethodEntry
-from experiments.harness.run import Run, header
+from experiments.applications.training_cache import DiskStore, MemoryStore, StoredStates, default_store
+from experiments.harness.method_interface import Job, MethodEntry
 from experiments.harness.run_record import Record
-from experiments.harness.settings import Settings, Task
+from experiments.harness.run_settings import Settings, Task
+from experiments.harness.single_run import Run, header
 from experiments.problems import APPLICATIONS, PROBLEMS, STAND_INS, Benchmark, DataMissingError
 from experiments.reporting.report import write_report
+
+# The applications train models.
+pytestmark = pytest.mark.slow
 
 SPACE = bmbo.Space({"x": bmbo.Float(0.0, 1.0), "y": bmbo.Float(0.1, 10.0, log=True), "z": bmbo.Categorical(("a", "b"))})
 LADDER = bmbo.Ladder(bmbo.Fidelity(epochs, cost=epochs) for epochs in (1, 10, 50))
@@ -35,10 +41,10 @@ def smooth(config, level):
 
 @dataclass
 class Training:
-    """Adds one a level to what its state has counted; notes every call and from where it went on."""
+    """Count the levels in its state, and note every call and the level from which it continued."""
 
     calls: list[tuple[int, int | None]] = field(default_factory=list)
-    loss: object = smooth
+    loss: Callable[..., float] = smooth
 
     def __call__(self, config, level, _, states, deadline):
         found = states.load(level)
@@ -61,75 +67,75 @@ CONFIG = {"x": 0.5, "y": 1.0, "z": "a"}
 
 
 @pytest.fixture(params=["disk", "memory"])
-def where(request, tmp_path):
-    return DiskShelf(tmp_path / "shelf") if request.param == "disk" else MemoryShelf()
+def store(request, tmp_path):
+    return DiskStore(tmp_path / "store") if request.param == "disk" else MemoryStore()
 
 
-def test_a_value_that_is_known_is_not_trained_for_again(where):
+def test_a_value_that_is_known_is_not_trained_for_again(store):
     training = Training()
     made = application(training)
-    first = evaluation.evaluate(made, CONFIG, 1, where=where)
-    again = evaluation.evaluate(made, dict(reversed(CONFIG.items())), 1, where=where)
+    first = evaluation.evaluate(made, CONFIG, 1, store=store)
+    again = evaluation.evaluate(made, dict(reversed(CONFIG.items())), 1, store=store)
     assert first == again == smooth(CONFIG, 1)
     assert len(training.calls) == 1
-    evaluation.evaluate(made, {**CONFIG, "x": np.float64(0.5)}, 1, where=where)
+    evaluation.evaluate(made, {**CONFIG, "x": np.float64(0.5)}, 1, store=store)
     assert len(training.calls) == 1
-    evaluation.evaluate(made, CONFIG, 1, seed=1, where=where)
-    evaluation.evaluate(replace(made, version="2"), CONFIG, 1, where=where)
+    evaluation.evaluate(made, CONFIG, 1, seed=1, store=store)
+    evaluation.evaluate(replace(made, version="2"), CONFIG, 1, store=store)
     assert len(training.calls) == 3
 
 
-def test_a_higher_level_goes_on_from_the_one_below_and_the_top_leaves_no_states(where):
+def test_a_higher_level_goes_on_from_the_one_below_and_the_top_leaves_no_states(store):
     training = Training()
     made = application(training)
     for level in range(3):
-        evaluation.evaluate(made, CONFIG, level, where=where)
+        evaluation.evaluate(made, CONFIG, level, store=store)
     assert training.calls == [(0, None), (1, 0), (2, 1)]
-    assert KeptStates(where, evaluation.key_of(made, CONFIG, 0)).load(3) is None
+    assert StoredStates(store, evaluation.key_of(made, CONFIG, 0)).load(3) is None
 
 
 def test_a_damaged_file_counts_as_absent(tmp_path):
-    training, where = Training(), DiskShelf(tmp_path)
+    training, store = Training(), DiskStore(tmp_path)
     made = application(training)
-    value = evaluation.evaluate(made, CONFIG, 1, where=where)
+    value = evaluation.evaluate(made, CONFIG, 1, store=store)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) == 3
     for damage in (lambda content: content[:-1], lambda _: b"", lambda content: content[:40] + b"x" + content[41:]):
         for path in files:
             path.write_bytes(damage(path.read_bytes()))
-        assert evaluation.evaluate(made, CONFIG, 1, where=where) == value
+        assert evaluation.evaluate(made, CONFIG, 1, store=store) == value
     assert training.calls == [(1, None)] * 4
 
 
 def test_the_environment_says_where_things_are_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("BMBO_EXPERIMENTS_CACHE", str(tmp_path))
-    assert shelf() == DiskShelf(tmp_path)
+    assert default_store() == DiskStore(tmp_path)
     monkeypatch.setenv("BMBO_EXPERIMENTS_CACHE", "off")
-    assert shelf() is shelf()
-    assert isinstance(shelf(), MemoryShelf)
+    assert default_store() is default_store()
+    assert isinstance(default_store(), MemoryStore)
     monkeypatch.delenv("BMBO_EXPERIMENTS_CACHE")
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _: str(tmp_path / "user"))
-    assert shelf() == DiskShelf(tmp_path / "user" / "experiments")
+    assert default_store() == DiskStore(tmp_path / "user" / "experiments")
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf, 1e30])
 def test_what_diverged_has_the_ceiling_as_its_value(loss):
     made = application(Training(loss=lambda *_: loss))
-    assert evaluation.evaluate(made, CONFIG, 0, where=MemoryShelf()) == 2.0
+    assert evaluation.evaluate(made, CONFIG, 0, store=MemoryStore()) == 2.0
 
 
 def test_the_ceiling_of_what_is_maximised_is_its_floor():
     low = application(Training(loss=lambda *_: -5.0), maximise=True, ceiling=-1.0)
     high = application(Training(loss=lambda *_: 5.0), maximise=True, ceiling=-1.0)
-    assert evaluation.evaluate(low, CONFIG, 0, where=MemoryShelf()) == -1.0
-    assert evaluation.evaluate(high, CONFIG, 0, where=MemoryShelf()) == 5.0
+    assert evaluation.evaluate(low, CONFIG, 0, store=MemoryStore()) == -1.0
+    assert evaluation.evaluate(high, CONFIG, 0, store=MemoryStore()) == 5.0
 
 
 def test_what_was_out_of_time_is_a_failure_and_is_tried_again():
-    training, where = Training(), MemoryShelf()
+    training, store = Training(), MemoryStore()
     made = application(training)
-    assert math.isnan(evaluation.evaluate(made, CONFIG, 1, timeout=-1.0, where=where))
-    assert evaluation.evaluate(made, CONFIG, 1, where=where) == smooth(CONFIG, 1)
+    assert math.isnan(evaluation.evaluate(made, CONFIG, 1, timeout=-1.0, store=store))
+    assert evaluation.evaluate(made, CONFIG, 1, store=store) == smooth(CONFIG, 1)
     assert len(training.calls) == 2
 
 
@@ -165,7 +171,7 @@ def test_runs_and_reports_go_on_without_an_optimum_and_with_failures(tmp_path, m
             make = lambda _problem, seed, *_: Asking(np.random.default_rng(seed))  # noqa: E731
             entry = MethodEntry(method, make, takes_starts=True, batch=False, paper="", where="", packages=())
             settings, evaluations = Settings(1000.0, 1, 5), []
-            Run(benchmark, entry, settings, evaluations.append).play(seed)
+            Run(benchmark, entry, settings, evaluations.append).execute(seed)
             assert any(each.value is None for each in evaluations)
             task = Task("made_up", method, seed)
             records.append(Record(task, header(benchmark, entry, settings), tuple(evaluations)))
@@ -188,7 +194,7 @@ def test_what_cannot_be_imported_is_named_and_does_not_stop_a_list(monkeypatch, 
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """The application of these tests, as if it were one of the four."""
+    """Return a module with the application of these tests, in place of one of the four."""
     training = Training()
     module = type(sys)("experiments.applications.boosting")
     module.APPLICATION = replace(application(training), name="boosting")
@@ -255,12 +261,12 @@ def test_the_best_of_what_runs_evaluated_at_the_top_are_rows_without_training_ag
     configs = list(table.sobol_rows(SPACE, 0, 8).values())
     for config in configs:
         evaluation.evaluate(made, config, 2)
-    # Neither another seed nor another application nor a value of before configurations were kept is meant.
+    # Three values that do not count: of another seed, of another application, and without its configuration.
     evaluation.evaluate(made, CONFIG, 2, seed=1)
     evaluation.evaluate(replace(made, name="other"), CONFIG, 2)
-    shelf().write(f"{evaluation.key_of(made, CONFIG, 0)}.2.value", struct.pack("<d", 0.0))
+    default_store().write(f"{evaluation.key_of(made, CONFIG, 0)}.2.value", struct.pack("<d", 0.0))
     best = sorted(configs, key=lambda config: smooth(config, 2))
-    assert evaluation.visited(made) == best
+    assert evaluation.visited_configs(made) == best
     evaluation.evaluate(made, configs[0], 0)
     made.train.calls.clear()
     assert program.main([*command, "3"]) == 0
@@ -292,7 +298,7 @@ def test_kinds_that_are_trained_together_are_shared_out_among_processes(made_up,
 
     asked = []
     made_up.train_many, made_up.kind = train_many, lambda config: round(2 * config["x"])
-    # A spawned process would not know what is made up here; a thread does.
+    # Threads, because a new process would not know the application of this test.
     made = SimpleNamespace(Queue=queue.Queue, Process=threading.Thread)
     monkeypatch.setattr(table, "get_context", lambda _: made)
     assert table_command(tmp_path / "t.csv", "0:16", "--jobs", "2") == 0
@@ -302,7 +308,7 @@ def test_kinds_that_are_trained_together_are_shared_out_among_processes(made_up,
 
 
 def test_a_row_whose_time_was_not_enough_has_no_losses():
-    row = table.trained(application(Training()), "0", CONFIG, 0, -1.0)
+    row = table.train_row(application(Training()), "0", CONFIG, 0, -1.0)
     assert all(math.isnan(loss) for loss in row.losses)
 
 
@@ -323,32 +329,32 @@ def rows_of_smooth(num):
     ]
 
 
-@pytest.mark.parametrize("kind", standin.CANDIDATES)
+@pytest.mark.parametrize("kind", stand_in.CANDIDATES)
 def test_a_stand_in_foretells_rows_that_it_has_not_seen(kind):
     pytest.importorskip("sklearn", reason="stand-ins need scikit-learn")
-    points, losses = standin.arrays(rows_of_smooth(64), SPACE)
-    found = standin.errors(losses, standin.held_out(SPACE, points, losses, kind), -1.0)
+    points, losses = stand_in.arrays(rows_of_smooth(64), SPACE)
+    found = stand_in.errors(losses, stand_in.held_out(SPACE, points, losses, kind), -1.0)
     assert found.r2.min() > 0.8
     assert found.spearman.min() > 0.9
-    # Far better than the mean, and levels that differ by a constant are foretold alike.
+    # The error is far smaller than that of predicting the mean.
     assert (found.rmse < 0.5 * losses.std(axis=0)).all()
 
 
 def test_the_share_of_the_cube_at_the_best_loss_is_of_the_side_that_is_better():
-    points, losses = standin.arrays(rows_of_smooth(40), SPACE)
-    # One row with a loss of its own at each end, and all others alike.
+    points, losses = stand_in.arrays(rows_of_smooth(40), SPACE)
+    # One row has the smallest loss, one has the largest loss, and all others are equal.
     two = np.where(losses == losses.min(axis=0), 0.0, np.where(losses == losses.max(axis=0), 2.0, 1.0))
     for end, sign in ((0.0, -1.0), (2.0, 1.0)):
         one_end = np.where(two == end, 1.0, two)
-        assert np.all(standin.share_at_best(SPACE, points, one_end, "extra trees", sign) > 0.1)
-        assert np.all(standin.share_at_best(SPACE, points, two, "extra trees", sign) < 0.1)
+        assert np.all(stand_in.share_at_best(SPACE, points, one_end, "extra trees", sign) > 0.1)
+        assert np.all(stand_in.share_at_best(SPACE, points, two, "extra trees", sign) < 0.1)
 
 
-@pytest.mark.parametrize("kind", standin.CANDIDATES)
+@pytest.mark.parametrize("kind", stand_in.CANDIDATES)
 def test_a_stand_in_is_the_same_each_time_it_is_fitted(kind):
     pytest.importorskip("sklearn", reason="stand-ins need scikit-learn")
-    points, losses = standin.arrays(rows_of_smooth(40), SPACE)
-    fits = [standin.StandIn.fit(SPACE, points, losses, kind) for _ in range(2)]
+    points, losses = stand_in.arrays(rows_of_smooth(40), SPACE)
+    fits = [stand_in.StandIn.fit(SPACE, points, losses, kind) for _ in range(2)]
     values = [[fitted(CONFIG, level) for level in range(3)] for fitted in fits]
     assert values[0] == values[1]
     assert values[0][0] > values[0][1] > values[0][2]
@@ -356,19 +362,19 @@ def test_a_stand_in_is_the_same_each_time_it_is_fitted(kind):
 
 def test_losses_over_a_wide_range_are_learnt_in_the_logarithm():
     losses = np.array([[1.0, -1.0, 1.0], [10.0, 2.0, 2.0], [100.0, 3.0, 2.5]])
-    scale = standin.Scale.of(losses)
+    scale = stand_in.Scale.of(losses)
     assert scale.logs == (True, False, False)
-    assert scale.back(scale.forth(losses)) == pytest.approx(losses)
+    assert scale.restore(scale.standardise(losses)) == pytest.approx(losses)
 
 
 def test_trees_are_taken_unless_another_is_clearly_better():
     none = np.zeros(3)
 
     def errors(scaled):
-        return standin.Errors(none, none, none, none, scaled)
+        return stand_in.Errors(none, none, none, none, scaled)
 
-    assert standin.chosen({"extra trees": errors(0.105), "Gaussian process": errors(0.1)}) == "extra trees"
-    assert standin.chosen({"extra trees": errors(0.2), "Gaussian process": errors(0.1)}) == "Gaussian process"
+    assert stand_in.chosen({"extra trees": errors(0.105), "Gaussian process": errors(0.1)}) == "extra trees"
+    assert stand_in.chosen({"extra trees": errors(0.2), "Gaussian process": errors(0.1)}) == "Gaussian process"
 
 
 def test_a_stand_in_is_a_problem_once_there_is_a_table(tmp_path, monkeypatch, capsys):
@@ -377,7 +383,7 @@ def test_a_stand_in_is_a_problem_once_there_is_a_table(tmp_path, monkeypatch, ca
     module.APPLICATION = replace(application(Training()), name="lda")
     monkeypatch.setitem(sys.modules, "experiments.applications.lda", module)
     monkeypatch.setattr(table, "FOLDER", tmp_path)
-    standin._fitted.cache_clear()
+    stand_in._fitted.cache_clear()
     benchmark: Benchmark = PROBLEMS["lda_standin"]()
     assert benchmark.name == "lda_standin"
     with pytest.raises(DataMissingError, match="python -m experiments table lda"):
@@ -387,10 +393,10 @@ def test_a_stand_in_is_a_problem_once_there_is_a_table(tmp_path, monkeypatch, ca
     benchmark.prepare()
     values = [benchmark.evaluate(CONFIG, level) for level in range(3)]
     assert values == pytest.approx([smooth(CONFIG, level) for level in range(3)], abs=0.3)
-    # As it is asked for in its process, so it is anywhere.
-    standin._fitted.cache_clear()
+    # Another process fits it again, with the same values.
+    stand_in._fitted.cache_clear()
     assert [benchmark.evaluate(CONFIG, level) for level in range(3)] == values
     assert program.main(["standin", "lda", "--out", str(tmp_path / "page.md")]) == 0
     assert capsys.readouterr().out.strip().endswith((tmp_path / "page.md").read_text().strip())
     assert "32 rows" in (tmp_path / "page.md").read_text()
-    standin._fitted.cache_clear()
+    stand_in._fitted.cache_clear()

@@ -1,4 +1,4 @@
-"""Runs of the comparisons in processes: crashes, hangs, kills and resuming."""
+"""Test runs of the comparisons in processes: crashes, timeouts, kills and resuming."""
 
 import os
 import signal
@@ -15,24 +15,27 @@ from bmbo.protocols import Finished
 from experiments import __main__ as program
 from experiments.harness import run_record as records
 from experiments.harness.campaign import Campaign
-from experiments.harness.settings import Settings, Task
+from experiments.harness.run_settings import Settings, Task
 from experiments.harness.subprocess_job import thread_limits
 from experiments.reporting.curves import cumulative_costs
 from experiments.reporting.summary import determinism
 from support.experiment_records import record_of
+
+# Every run of a campaign is a process.
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
-    """The folder that the methods of the plugin write to."""
+    """Return the folder that the methods of the plugin write to."""
     monkeypatch.setenv("EXPERIMENT_PLUGIN_FOLDER", str(tmp_path))
     return tmp_path
 
 
 def options(folder, methods, seeds=1):
-    """A command line for runs of ten evaluations: 5 after starts of 1 and 4."""
+    """Return a command line for runs of five evaluations that cost 4 each, after starts that cost 1 and 4."""
     common = ["run", "--problems", "line", "--num-starts", "1", "--total-cost", "25", "--quiet"]
     where = ["--records", str(folder / "records"), "--plugin", "support.experiment_plugin"]
     return [*common, *where, "--seeds", str(seeds), "--methods", *methods]
@@ -50,7 +53,7 @@ def alive(pid):
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # One that nobody waits for is dead all the same.
+    # A process that ended, but whose parent has not waited for it, is dead too.
     status = Path(f"/proc/{pid}/stat")
     return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
@@ -65,7 +68,7 @@ def test_a_crash_or_a_hang_of_one_run_does_not_stop_the_others(plugin, capsys):
     assert set(found) == {"dies", "raises", "even"}
     assert found["raises"].reason == "ArithmeticError: no more of this"
     assert "signal 9" in found["dies"].reason
-    # Starts and two evaluations; the last waited for what is recommended after it.
+    # Starts and two evaluations. The last one waited for the recommendation after it.
     assert [row.batch for row in found["raises"].evaluations] == [0, 0, 1, 2]
     assert [row.batch for row in found["dies"].evaluations][:3] == [0, 0, 1]
     assert found["even"].header["start_cost"] == 5.0
@@ -141,7 +144,7 @@ def test_crashed_runs_are_done_again_only_when_asked(tmp_path):
     records.write(tmp_path, crashed.task, records.lines(crashed))
     campaign = Campaign(tmp_path, [crashed.task], {"p": Settings(**crashed.header["settings"])})
     assert campaign.left() == []
-    assert replace(campaign, again=True).left() == [crashed.task]
+    assert replace(campaign, retry_failed=True).left() == [crashed.task]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The convolutional network on CIFAR-10: its space, its training and its data."""
+"""Test the convolutional network on CIFAR-10: its space, its training and its data."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ import pytest
 import bmbo
 from experiments.applications import cnn
 from experiments.applications.application import Deadline, OutOfTimeError
-from experiments.applications.convolution import (
+from experiments.applications.convolutional_networks import (
     Architecture,
     Images,
     State,
@@ -28,6 +28,9 @@ from experiments.applications.convolution import (
 )
 from experiments.problems import DataMissingError
 from experiments.problems.data_files import find_converted
+
+# The application trains networks.
+pytestmark = pytest.mark.slow
 
 SMALL = {
     "num_convolutions": 2,
@@ -40,7 +43,7 @@ SMALL = {
 
 
 class Kept:
-    """States in memory."""
+    """Keep states in memory."""
 
     def __init__(self):
         self.states = {}
@@ -54,7 +57,7 @@ class Kept:
 
 
 def some_arrays(num_train=256, num_test=70):
-    """Noise in which one class of two is brighter."""
+    """Return images of noise, in which one of the two classes is brighter."""
     generator = np.random.default_rng(0)
     arrays = {}
     for part, num in (("train", num_train), ("test", num_test)):
@@ -100,14 +103,14 @@ def test_every_convolution_halves_the_pixels_and_doubles_the_channels(pooling, n
 
 
 def test_the_largest_state_is_known_without_making_it():
-    # 16 x 16 x 136 features and their 2,080 units, with Adam's two moments, in four bytes each.
+    # 16 x 16 x 136 features and 2,080 units, three times with the two moments of Adam, with four bytes for each number.
     assert 3 * 4 * 16 * 16 * 136 * 2080 < num_bytes(Architecture(1, 136, 1, 2080, "max")) < 0.9e9
 
 
 def test_a_training_learns_and_is_the_same_twice(images):
     first = trained(images, SMALL, level=1)
     assert first == trained(images, SMALL, level=1)
-    # The even odds of the two classes there are.
+    # log(2) is the loss of a guess between the two classes.
     assert first < 0.5 * math.log(2)
     assert first != trained(images, SMALL, level=1, seed=1)
 
@@ -152,8 +155,8 @@ def test_kinds_of_pooling_differ(images):
 
 
 def test_an_evaluation_takes_every_image_once(monkeypatch):
-    # 67 images in slices of 32: the last one reaches beyond the end.
-    monkeypatch.setattr("experiments.applications.convolution.SLICE", 32)
+    # 67 images in slices of 32, so that the last slice reaches beyond the end.
+    monkeypatch.setattr("experiments.applications.convolutional_networks.SLICE", 32)
     images = Images.of(some_arrays(num_test=67))
     architecture = cnn.architecture_of(SMALL)
     state = begin(architecture, 0)
@@ -182,12 +185,12 @@ def test_the_lowest_fidelity_on_a_slice_of_the_real_images():
         some = Images.of({name: arrays[name][:512] for name in arrays.files})
     loss = trained(some, SMALL)
     assert loss == trained(some, SMALL)
-    # Four steps learn little: not much better or worse than a uniform guess.
+    # Four steps learn little, so the loss is near that of a uniform guess.
     assert 0.5 * math.log(10) < loss < 2 * math.log(10)
 
 
 def an_archive(path):
-    """The official one in small: planes of red, green and blue, by rows."""
+    """Write a small archive like the official one, with planes of red, green and blue, and return its arrays."""
     arrays = some_arrays(5, 3)
     with tarfile.open(path, "w:gz") as tar:
         for part, name in cnn.BATCHES.items():
@@ -210,7 +213,7 @@ def test_the_official_archive_is_fetched_once_and_converted(tmp_path, monkeypatc
     path = find_converted(cnn.FILE, archive.as_uri(), digest, cnn.convert)
     with np.load(path) as made:
         assert all(np.array_equal(made[name], arrays[name]) for name in arrays)
-    # Nothing but the result is left, and it is found without its source.
+    # Only the result is left, and it is found without its source.
     assert list(path.parent.iterdir()) == [path]
     archive.unlink()
     assert find_converted(cnn.FILE, archive.as_uri(), digest, cnn.convert) == path

@@ -1,4 +1,4 @@
-"""The rules of a run: starts, costs, what is asked and what is noted."""
+"""Test the rules of a run: starts, costs, what is asked and what is recorded."""
 
 import math
 from pathlib import Path
@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import bmbo
-from experiments.harness.contract import Job, MethodEntry, Optimiser
-from experiments.harness.run import Run, header, starting_design
+from bmbo.protocols import Recommendation
+from experiments.harness.method_interface import Job, MethodEntry, Optimiser
 from experiments.harness.run_record import Evaluation, Record
-from experiments.harness.settings import Settings, Task
+from experiments.harness.run_settings import Settings, Task
+from experiments.harness.single_run import Run, header, starting_design
 from experiments.methods import METHODS
-from experiments.methods.own_methods import Native
+from experiments.methods.own_methods import OwnMethod
 from experiments.problems import Benchmark
 from experiments.reporting.curves import cumulative_costs, curve
 
@@ -23,7 +24,7 @@ def ladder_problem(maximise=False):
 
 
 def parabola(evaluated=None):
-    """Smaller is better, at 0.25; the low level is off by one. What is evaluated is added to the list."""
+    """Return a benchmark with its minimum at 0.25. The low level is off by one. Evaluations are added to the list."""
 
     def objective(config, level):
         if evaluated is not None:
@@ -34,7 +35,7 @@ def parabola(evaluated=None):
 
 
 class Scripted:
-    """Asks for what it is given."""
+    """Ask for the given batches and recommend the given configurations."""
 
     def __init__(self, batches, recommendations=()):
         self.batches, self.recommendations = list(batches), list(recommendations)
@@ -55,7 +56,7 @@ class Scripted:
 def played(
     optimiser, *, takes_starts=True, batch=True, total_cost=100.0, num_starts=1, seed=0, judged=True, evaluated=None
 ):
-    """The evaluations of a run of some optimiser, its reason and what its factory was given."""
+    """Return the record of a run with this optimiser, and the arguments of its factory."""
     given = []
 
     def factory(*arguments):
@@ -65,7 +66,7 @@ def played(
     entry = MethodEntry("scripted", factory, takes_starts, batch, "", "")
     settings, found = Settings(total_cost, 3, num_starts, judged), []
     benchmark = parabola(evaluated)
-    reason = Run(benchmark, entry, settings, found.append).play(seed)
+    reason = Run(benchmark, entry, settings, found.append).execute(seed)
     made = Record(Task("parabola", "scripted", seed), header(benchmark, entry, settings), tuple(found), reason=reason)
     return made, given
 
@@ -82,7 +83,7 @@ def test_the_starting_design_is_the_same_for_every_method_and_differs_between_se
 def test_costs_are_counted_by_the_harness_and_the_run_ends_at_the_total():
     batches = [[Job({"x": 0.1}, 0), Job({"x": 0.2}, 1)]] * 10
     record, given = played(Scripted(batches), total_cost=40.0)
-    # Starts cost 11, each batch 11: the third passes 40.
+    # The starts cost 11, and each batch costs 11. The third batch exceeds 40.
     np.testing.assert_allclose(cumulative_costs(record), [1, 11, 12, 22, 23, 33, 34, 44])
     assert [row.batch for row in record.evaluations] == [0, 0, 1, 1, 2, 2, 3, 3]
     _, seed, batch_size, starts, total_cost = given
@@ -94,7 +95,7 @@ def test_a_method_that_takes_no_starts_is_charged_their_cost():
     record, given = played(Scripted([[Job({"x": 0.1}, 1)]] * 10), takes_starts=False, total_cost=31.0)
     assert given[3] == []
     np.testing.assert_allclose(cumulative_costs(record)[:2], [21, 31])
-    # It goes on as far as those that paid for starts, so that it can also be shown without the charge.
+    # It spends as much as methods that paid for starts, so that it can be shown without the charge too.
     np.testing.assert_allclose(cumulative_costs(record, charged=False), [10, 20, 30, 40])
     assert given[4] == 31.0
 
@@ -121,8 +122,8 @@ def test_what_is_recommended_is_asked_after_each_ask_and_once_at_the_end():
         "tell",
         "recommend",
     ]
-    # After the starts, after the first batch; then it says nothing, and the best observed at the top counts.
-    best = min(row.value for row in record.evaluations if row.level == 1)
+    # After the starts, and after the first batch. Then it recommends nothing, so the best value at the top counts.
+    best = min(row.value for row in record.evaluations if row.level == 1 and row.value is not None)
     assert [row.recommended for row in record.evaluations] == [None, 0.25, 0.0, pytest.approx(best)]
 
 
@@ -147,7 +148,7 @@ def test_unjudged_nothing_is_evaluated_outside_the_cost_but_the_last_recommendat
 
 
 def test_unjudged_the_last_recommendation_within_the_cost_is_evaluated_too():
-    # After the starts 11 are spent: the second batch passes 22 and does not count.
+    # The starts cost 11. The second batch exceeds 22 and does not count.
     optimiser = Scripted([[Job({"x": 0.25}, 0)], [Job({"x": 0.5}, 1)] * 2], [{"x": 0.75}, {"x": 0.3125}])
     record, _ = played(optimiser, total_cost=22.0, judged=False, evaluated=(evaluated := []))
     assert evaluated[2:] == [(0.25, 0), (0.75, 1), (0.5, 1), (0.5, 1), (0.3125, 1)]
@@ -180,11 +181,11 @@ def test_evaluations_before_a_crash_are_kept():
     found = []
     entry = MethodEntry("breaks", lambda *_: Breaks([[Job({"x": 0.1}, 1)]]), True, True, "", "")
     with pytest.raises(RuntimeError, match="broken"):
-        Run(parabola(), entry, Settings(100.0, 3, 1), found.append).play(0)
+        Run(parabola(), entry, Settings(100.0, 3, 1), found.append).execute(0)
     assert [row.batch for row in found] == [0, 0, 1]
 
 
-def test_every_native_method_is_an_optimiser_that_keeps_to_the_total_cost():
+def test_our_methods_are_optimisers_that_keep_to_the_total_cost():
     assert isinstance(Scripted([]), Optimiser)
     optimiser = METHODS["random"].factory(ladder_problem(), 0, 4, [], 25.0)
     jobs = optimiser.ask()
@@ -194,17 +195,17 @@ def test_every_native_method_is_an_optimiser_that_keeps_to_the_total_cost():
     assert optimiser.recommend() is None
 
 
-def test_a_native_method_with_a_surrogate_confirms_its_recommendation_once():
+def test_our_method_with_a_surrogate_confirms_its_recommendation_once():
     class Oracle:
-        """Suggests the cheap level and recommends 0.75."""
+        """Suggest the cheap level and recommend 0.75."""
 
-        def suggest(self, _key, _history, num, carry=None):
+        def suggest(self, key, history, num, carry=None):  # noqa: ARG002
             return [bmbo.Query((0.5,), 0)] * num, carry
 
-        def recommendation(self, _key, _history, carry=None):
-            return type("Found", (), {"unit": (0.75,)}), carry
+        def recommendation(self, key, history, carry=None):  # noqa: ARG002
+            return Recommendation((0.75,), 0.0, 1.0), carry
 
-    optimiser = Native(Oracle(), ladder_problem(), seed=0, batch_size=2, starts=[], total_cost=14.5)
+    optimiser = OwnMethod(Oracle(), ladder_problem(), seed=0, batch_size=2, starts=[], total_cost=14.5)
     asked = []
     while jobs := optimiser.ask():
         asked += [(job.config["x"], job.level) for job in jobs]
@@ -214,14 +215,14 @@ def test_a_native_method_with_a_surrogate_confirms_its_recommendation_once():
 
 
 class Climber:
-    """Asks for the top until it has been there twice, then for the cheap level; recommends its first point."""
+    """Ask for the top level twice, then for the cheap level, and recommend the first point."""
 
-    def suggest(self, _key, history, num, carry=None):
+    def suggest(self, key, history, num, carry=None):  # noqa: ARG002
         visited = sum(trial.query.level == 1 for trial in history.trials)
         return [bmbo.Query((0.25 + 0.25 * visited,), int(visited < 2))] * num, carry
 
-    def recommendation(self, _key, history, carry=None):
-        return type("Found", (), {"unit": history.trials[0].query.unit}), carry
+    def recommendation(self, key, history, carry=None):  # noqa: ARG002
+        return Recommendation(history.trials[0].query.unit, 0.0, 1.0), carry
 
 
 def asked_of(optimiser):
@@ -233,16 +234,16 @@ def asked_of(optimiser):
 
 
 def test_what_needs_no_confirmation_leaves_its_cost_to_the_search():
-    optimiser = Native(Climber(), ladder_problem(), seed=0, batch_size=1, starts=[], total_cost=25.0)
+    optimiser = OwnMethod(Climber(), ladder_problem(), seed=0, batch_size=1, starts=[], total_cost=25.0)
     assert asked_of(optimiser) == [(0.25, 1), (0.5, 1)]
 
 
-def test_a_native_method_ends_where_nothing_can_be_paid_at_the_top():
+def test_our_method_ends_when_the_rest_does_not_pay_for_the_top():
     class Far(Climber):
-        def recommendation(self, _key, _history, carry=None):
-            return type("Found", (), {"unit": (0.75,)}), carry
+        def recommendation(self, key, history, carry=None):  # noqa: ARG002
+            return Recommendation((0.75,), 0.0, 1.0), carry
 
-    optimiser = Native(Far(), ladder_problem(), seed=0, batch_size=1, starts=[], total_cost=25.0)
+    optimiser = OwnMethod(Far(), ladder_problem(), seed=0, batch_size=1, starts=[], total_cost=25.0)
     assert asked_of(optimiser) == [(0.25, 1), (0.75, 1)]
 
 

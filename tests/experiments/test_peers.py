@@ -1,4 +1,4 @@
-"""Adapters to peers keep the harness's contract; a peer that is not installed is skipped with its reason."""
+"""Test that adapters to peers follow the interface of methods. A peer that is not installed is skipped."""
 
 import math
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import bmbo
-from experiments.harness.contract import Job, NotInstalledError
+from experiments.harness.method_interface import Job, NotInstalledError
 from experiments.methods import METHODS
 from experiments.methods.peer_support import Climb, GlobalNumPy, PeerSpace, Rungs
 
-# Peers use what their own dependencies are about to remove.
+# Peers use functions that their dependencies are going to remove.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 SINGLE = ["smac", "optuna_gp", "optuna_tpe"]
@@ -44,14 +44,14 @@ def bowl(job):
 
 
 def mixed(job):
-    """Fails for one choice in three."""
+    """Return a value, or NaN, a failure, for one of three choices."""
     if job.config["kind"] is None:
         return math.nan
     return math.log(job.config["rate"] / 1e-2) ** 2 + abs(job.config["width"] - 64) / 64 + job.config["momentum"]
 
 
 def begin(name, problem, value, *, seed=0, batch_size=3):
-    """A run with four starts a level where it takes them, told under their values."""
+    """Start a run, with four starts per level if the method takes starts."""
     entry = METHODS[name]
     rng = np.random.default_rng(7)
     jobs = [
@@ -67,7 +67,7 @@ def begin(name, problem, value, *, seed=0, batch_size=3):
 
 
 def drive(optimiser, value, num_asks):
-    """The jobs of some rounds, each a list."""
+    """Ask and tell some rounds, and return the jobs of each round."""
     rounds = []
     for _ in range(num_asks):
         jobs = optimiser.ask()
@@ -77,12 +77,12 @@ def drive(optimiser, value, num_asks):
 
 
 def num_asks(name):
-    """Fewer of those that think longer."""
+    """Return the number of rounds, which is smaller for slow peers."""
     return {"botorch_mes_1": 1, "botorch_mes_5": 1, "smac": 2, "smac_mf": 3, "optuna_gp": 2}.get(name, 8)
 
 
 def assert_valid(problem, job):
-    # Encoding refuses what the space does not hold, and what decoding gives back is what is run.
+    # Encoding raises an error outside the space. Decoding must give the same configuration again.
     unit = problem.space.encode(job.config)
     again = problem.space.decode(unit)
     for name, value in job.config.items():
@@ -104,7 +104,7 @@ def test_every_peer_is_registered():
 @pytest.mark.parametrize("name", PEERS)
 def test_a_peer_asks_valid_jobs_and_the_same_again_with_the_same_seed(name):
     asked = []
-    # The global generator differs between the two runs: a peer that draws from it must not notice.
+    # The global generator differs between the two runs. A peer that draws from it must not depend on that.
     for outside in (1, 2):
         np.random.seed(outside)  # noqa: NPY002
         asked.append(drive(begin(name, BOWL, bowl, seed=4, batch_size=2), bowl, num_asks(name)))
@@ -142,7 +142,8 @@ def test_a_configuration_comes_to_the_top_because_it_was_good_below(name):
     promoted = [job for job in jobs if job.level == 1 and Job(job.config, 0) in jobs]
     assert promoted
     below = [bowl(job) for job in jobs if job.level == 0]
-    # By rank: in the direction of the problem, what climbs is in the better half. The first few always climb in ASHA.
+    # Most promoted configurations are in the better half. The median is used, because ASHA always promotes the first
+    # few.
     assert np.median([np.mean(np.array(below) <= bowl(Job(job.config, 0))) for job in promoted]) > 0.5
 
 
@@ -162,7 +163,7 @@ def test_a_model_comes_near_the_optimum_of_a_bowl(name):
     top = [bowl(job) for jobs in rounds for job in jobs if job.level == 1]
     if (recommended := optimiser.recommend()) is not None:
         top.append(bowl(Job(recommended, 1)))
-    # A random point is worse than this three times in four.
+    # Three of four random points are worse than this.
     assert max(top) > -0.2
 
 
@@ -172,7 +173,8 @@ def test_hpbandster_runs_its_own_schedule(name):
         begin(name, MIXED, lambda job: job.config["width"], batch_size=1), lambda job: job.config["width"], 22
     )
     levels = [job.level for (job,) in rounds]
-    # Its first two iterations at eta = 3 over three rungs: 9, 3, 1 configurations, then 3 and 1; then 3 at the top.
+    # With eta = 3 and three rungs, the first iterations have 9, 3 and 1 configurations, then 3 and 1, then 3 at the
+    # top.
     assert levels == [0] * 9 + [1] * 3 + [2] + [1] * 3 + [2] + [2] * 3 + [0] * 2
 
 
@@ -202,7 +204,7 @@ def test_values_beyond_a_bound_are_moved_to_it():
 def test_rungs_are_levels(sizes):
     rungs = Rungs.of(bmbo.Ladder([bmbo.Fidelity(f"{size} h", cost=size) for size in sizes]))
     assert [rungs.level(rungs.budget(level)) for level in range(len(sizes))] == list(range(len(sizes)))
-    # As HpBandSter, DEHB and SMAC count rungs.
+    # HpBandSter, DEHB and SMAC count rungs in this way.
     assert int(math.log(rungs.largest / rungs.smallest) / math.log(rungs.eta)) + 1 == len(sizes)
 
 

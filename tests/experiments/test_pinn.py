@@ -1,4 +1,4 @@
-"""The fourth application: networks for Burgers' equation, their derivatives, and L-BFGS in lockstep."""
+"""Test the networks for Burgers' equation: their derivatives, and L-BFGS for many networks at once."""
 
 import math
 import os
@@ -9,10 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.applications import burgers, pinn
+import bmbo
+from experiments.applications import burgers_networks as burgers
+from experiments.applications import pinn
 from experiments.applications.application import Deadline, OutOfTimeError
-from experiments.applications.burgers import VISCOSITY, Points, Shape
-from experiments.applications.training_cache import KeptPauses, MemoryShelf
+from experiments.applications.burgers_networks import VISCOSITY, Points, Shape
+from experiments.applications.training_cache import MemoryStore, StoredPauses
+
+# The application trains networks.
+pytestmark = pytest.mark.slow
 
 needs_data = pytest.mark.skipif(
     not (Path(os.environ.get("BMBO_DATA", "nowhere")) / "burgers_shock.mat").is_file(),
@@ -23,7 +28,7 @@ SOON = Deadline(math.inf)
 
 
 class Kept:
-    """States in memory."""
+    """Keep states in memory."""
 
     def __init__(self):
         self.states = {}
@@ -36,12 +41,12 @@ class Kept:
 
 
 def no_pauses():
-    """For trainings that are not interrupted: nothing is known of them."""
-    return KeptPauses(MemoryShelf(), [f"training {index}" for index in range(8)])
+    """Return an empty store of pauses, for trainings that are not interrupted."""
+    return StoredPauses(MemoryStore(), [f"training {index}" for index in range(8)])
 
 
 def some_points(num=64):
-    """A problem of the same kind with few points and a made-up solution."""
+    """Return a problem of the same kind, with few points and a made-up solution."""
     generator = np.random.default_rng(0)
     inside, judged = (generator.random((num, 2)) * [2, 1] - [1, 0] for _ in range(2))
     edge = np.stack([np.linspace(-1, 1, 16), np.zeros(16)], axis=1)
@@ -53,7 +58,7 @@ def config(depth, width, activation):
     return {"depth": depth, "width": width, "activation": activation}
 
 
-# Few programs, since each takes seconds to compile: a batch, and one network alone.
+# The tests use few programs (a batch, and one network alone), because each takes seconds to compile.
 BATCH = [config(2, 5, "sine"), config(2, 12, "sigmoid"), config(2, 7, "sigmoid")]
 
 
@@ -67,17 +72,18 @@ def train(configs, iterations, points, seed=0):
 def test_the_space_and_the_costs_are_the_papers():
     application = pinn.APPLICATION
     space = dict(application.problem.space.params)
-    assert (space["depth"].low, space["depth"].high) == (1, 8)
-    assert (space["width"].low, space["width"].high) == (1, 64)
-    assert len(space["activation"].choices) == 8
-    assert {"relu", "tanh", "sigmoid"} <= set(space["activation"].choices)
+    activation = space.pop("activation")
+    assert space == {"depth": bmbo.Int(1, 8), "width": bmbo.Int(1, 64)}
+    assert isinstance(activation, bmbo.Categorical)
+    assert len(activation.choices) == 8
+    assert {"relu", "tanh", "sigmoid"} <= set(activation.choices)
     assert [each.value for each in application.problem.ladder.fidelities] == [10, 100, 50_000]
     assert application.problem.ladder.costs == (1, 10, 50)
     assert not application.problem.maximise
 
 
 def test_streams_are_the_derivatives_that_automatic_differentiation_gives():
-    # Away from the kinks of relu, elu and selu, as random points are.
+    # Random points do not meet the kinks of relu, elu and selu.
     configs = [config(2, 9, activation) for activation in burgers.ACTIVATIONS]
     shape = pinn.shape_of(configs)
     params, mask = pinn.begin(shape, configs, seed=3)
@@ -95,7 +101,7 @@ def test_streams_are_the_derivatives_that_automatic_differentiation_gives():
 
 
 def test_the_residual_of_an_exact_solution_is_zero():
-    # A travelling wave; its speed and height are free.
+    # A travelling wave. Its speed and height can have any values.
     speed, height = 0.3, 0.1
 
     def u(x, t):
@@ -118,7 +124,7 @@ def test_a_training_is_the_same_compiled_anew():
 
 
 def test_a_padded_network_is_the_network():
-    # A sigmoid is a half at zero, so a padded unit that were not masked would show.
+    # A sigmoid is 0.5 at zero, so a padded unit without a mask would change the result.
     points, found = some_points(), []
     for width in (16, 5):
         shape = Shape(2, width, (("sigmoid", 1),))
@@ -127,7 +133,7 @@ def test_a_padded_network_is_the_network():
     padded, tight = found
     assert float(padded.value[0]) == pytest.approx(float(tight.value[0]), rel=1e-5)
     np.testing.assert_allclose(padded.grad[padded.grad != 0], tight.grad[0], rtol=1e-3, atol=1e-6)
-    # Nothing creeps into the padding, of which a network of this width has much.
+    # The padding, which is large for this width, stays zero.
     trained = train([config(2, 5, "sigmoid")], 10, points)
     assert int(jnp.sum(trained.params != 0)) == tight.params.size
 
@@ -165,7 +171,7 @@ def test_the_loss_goes_down_as_far_as_with_scipy():
     expected = minimize(double, np.asarray(params[0], np.float64), jac=True, method="L-BFGS-B", options=options)
     found = train([each], 200, points)
     assert found.value[0] < 0.3 * double(params[0])[0]
-    # The paths part after some tens of iterations.
+    # The two optimisers take different paths after some tens of iterations.
     assert found.value[0] < 1.5 * expected.fun
     assert found.evaluations[0] < 1.3 * found.iterations[0]
 
@@ -233,7 +239,7 @@ def test_the_command_refuses_what_is_no_configuration(arguments, said, capsys):
 @needs_data
 def test_many_networks_are_trained_and_told_one_by_one(monkeypatch):
     monkeypatch.setattr(pinn, "ITERATIONS", (10, 20, 30))
-    # So short that the two networks of one batch end at different times, and the slower one goes on alone.
+    # The limits are so short that the two networks of one batch end at different times, and the slower one continues.
     monkeypatch.setattr(pinn, "TICKS", 1)
     configs = [config(1, 20, "tanh"), config(1, 3, "sine"), config(1, 9, "sine")]
     told = {}
@@ -254,11 +260,11 @@ def test_what_was_under_way_when_the_time_was_over_goes_on_from_there(monkeypatc
     configs = [config(1, 3, "tanh"), config(1, 3, "sine"), config(1, 9, "relu")]
     once, told = {}, {}
     pinn.train_many(configs, 0, SOON, lambda index, *rest: once.update({index: rest}), no_pauses())
-    pauses = KeptPauses(MemoryShelf(), ("first", "second", "third"))
+    pauses = StoredPauses(MemoryStore(), ("first", "second", "third"))
     checks = []
 
-    class Short:
-        """Passes with the sixth look at it."""
+    class Short(Deadline):
+        """Raise an error at every sixth check."""
 
         def check(self):
             checks.append(None)
@@ -276,22 +282,22 @@ def test_what_was_under_way_when_the_time_was_over_goes_on_from_there(monkeypatc
     while len(told) < len(configs):
         times += 1
         left = [index for index in range(len(configs)) if index not in told]
-        kept = KeptPauses(pauses.where, [pauses.keys[index] for index in left])
+        kept = StoredPauses(pauses.store, [pauses.keys[index] for index in left])
         try:
             pinn.train_many(
                 [configs[index] for index in left],
                 0,
-                Short(),
+                Short(math.inf),
                 lambda index, *rest, left=left: told.update({left[index]: rest}),
                 kept,
             )
         except OutOfTimeError:
-            assert kept.where.names(".paused")
+            assert kept.store.names(".paused")
         assert times < 10
     assert times > 1
-    # Nothing was begun twice, and in the end nothing is kept.
+    # No training began twice, and in the end no pause is kept.
     assert began == sorted(began)
-    assert pauses.where.names(".paused") == []
+    assert pauses.store.names(".paused") == []
     for index, (losses, iterations, _) in once.items():
         assert told[index][0] == pytest.approx(losses, rel=1e-6)
         assert told[index][1] == iterations

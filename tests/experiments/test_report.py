@@ -1,4 +1,4 @@
-"""What is made of records: curves, ranks, packed tables and the report."""
+"""Test what is made from records: curves, ranks, packed tables and the report."""
 
 import math
 from dataclasses import replace
@@ -11,8 +11,8 @@ from experiments import __main__ as program
 from experiments.harness import run_record as records
 from experiments.harness.packed_records import pack, read_packed, unpack
 from experiments.harness.run_record import Evaluation
-from experiments.harness.settings import Task
-from experiments.reporting.curves import KINDS, Curve, curve, quartiles, reached
+from experiments.harness.run_settings import Task
+from experiments.reporting.curves import KINDS, Curve, cost_to_reach, curve, quartiles
 from experiments.reporting.ranks import average_ranks, critical_distance
 from experiments.reporting.report import write_report
 from experiments.reporting.summary import problems_of
@@ -47,9 +47,9 @@ def test_quartiles_and_the_cost_to_reach_a_loss():
     curves = [Curve(np.array([1.0, 2.0]), np.array(losses)) for losses in ([4.0, 1.0], [5.0, 2.0], [6.0, 3.0])]
     np.testing.assert_allclose(quartiles(curves, [1.0, 2.0])[1], [5.0, 2.0])
     np.testing.assert_allclose(quartiles(curves, [0.5])[:, 0], math.inf)
-    assert reached(curves, 2.0) == 2.0
-    assert reached(curves, 5.5) == 1.0
-    assert reached(curves, 1.9) == math.inf
+    assert cost_to_reach(curves, 2.0) == 2.0
+    assert cost_to_reach(curves, 5.5) == 1.0
+    assert cost_to_reach(curves, 1.9) == math.inf
 
 
 def test_average_ranks_of_methods_that_always_come_in_one_order():
@@ -90,7 +90,7 @@ def test_records_are_the_same_after_writing_packing_and_unpacking(tmp_path):
     assert [path.name for path in pack(made, tmp_path / "packed")] == ["p.csv.gz", "q.csv.gz"]
     assert read_packed(tmp_path / "packed") == made
     before = (tmp_path / "packed" / "p.csv.gz").read_bytes()
-    # Packing less keeps what was packed.
+    # Packing fewer records keeps those that were packed before.
     pack(made[:1], tmp_path / "packed")
     assert (tmp_path / "packed" / "p.csv.gz").read_bytes() == before
     assert unpack(tmp_path / "packed", tmp_path / "again") == 4
@@ -127,17 +127,17 @@ def test_a_report_is_made_from_the_records_alone(tmp_path):
     out = tmp_path / "results" / "page.md"
     write_report(made, {}, out, tmp_path / "figures", command="python -m experiments report")
     text = out.read_text()
-    # After a tenth of the cost there are only the starts, at the end each has its own place.
+    # After a tenth of the cost there are only the starts, so ranks are equal. At the end they differ.
     tied, alone = "2.00 [2.00, 2.00]", "1.00 [1.00, 1.00]"
     assert f"| bmbo_x | {tied} | {tied} | {alone} | {alone} | {alone} |" in text
     assert "The 18 runs took 1.0 hours together, evaluations included." in text
     assert "../figures/ranks.svg" in text
-    # Our method has after its first query what random search has after two: 21 of 31; on the peer it takes both.
+    # Our method reaches the final loss of random search after its first query, at a cost of 21 of 31.
     assert "| bmbo_x | 0.677 | 0.677 |" in text
     assert "hill: peer, valley: peer" in text
     assert "timed out after 5 s" in text
     assert "| random | hill: same |" in text
-    # The second quartile at the end: the middle seed.
+    # The second quartile at the end belongs to the middle seed.
     assert "0.11 [0.105, 0.115]" in text
     for name in ("hill", "valley", "ranks"):
         assert ElementTree.parse(tmp_path / "figures" / f"{name}.svg").getroot().tag.endswith("svg")

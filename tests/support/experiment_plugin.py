@@ -1,4 +1,4 @@
-"""Methods, good and bad, and a problem for the tests of the comparisons; they write to a folder of the test."""
+"""Provide methods, good and bad, and a problem for the tests of the comparisons. They write to a folder of the test."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import bmbo
-from experiments.harness.contract import Job, MethodEntry, NotInstalledError
+from experiments.harness.method_interface import Job, MethodEntry, NotInstalledError
 from experiments.problems import Benchmark
 
 
@@ -15,7 +15,7 @@ def folder():
 
 
 class Even:
-    """Walks evenly over the top."""
+    """Ask for evenly spaced points at the top."""
 
     def __init__(self, _problem, seed, *_):
         self.seed, self.asked = seed, 0
@@ -54,6 +54,7 @@ class Hangs(Even):
     def ask(self):
         (folder() / "hanging").write_text(str(os.getpid()))
         time.sleep(3600)
+        return super().ask()
 
 
 class Gated(Even):

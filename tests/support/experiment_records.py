@@ -1,13 +1,13 @@
-"""Records of runs that never were, for the tests of what is made of records."""
+"""Make records of runs that never happened, for the tests of reports."""
 
 from dataclasses import replace
 
 from experiments.harness.run_record import Evaluation, Record
-from experiments.harness.settings import Settings, Task
+from experiments.harness.run_settings import Settings, Task
 
 
 def record_of(method="a", problem="p", seed=0, losses=(1.0, 0.5), *, takes_starts=True, **changes):
-    """A record of evaluations at the top, each costing 10, after a start of cost 11."""
+    """Return a record of evaluations at the top that cost 10 each, after starts that cost 11."""
     rows = (Evaluation(0, 0, 5.0, 6.0), Evaluation(0, 1, 4.0, 4.0, recommended=4.0)) if takes_starts else ()
     rows += tuple(
         Evaluation(batch + 1, 1, loss, loss, wall=0.5, cpu=0.25, recommended=loss) for batch, loss in enumerate(losses)

@@ -1,4 +1,7 @@
-"""The program of one run, started by `spawn`: writes its lines as it goes and the whole record in the end."""
+"""Execute one run as a program of its own and write its record. `SubprocessJob` starts this program.
+
+Lines are written as the run goes on, and the whole record at the end.
+"""
 
 import json
 import os
@@ -9,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from experiments.harness import registry
-from experiments.harness.contract import NotInstalledError
-from experiments.harness.run import Run, header
+from experiments.harness.method_interface import NotInstalledError
 from experiments.harness.run_record import CRASHED, FINISHED, Evaluation, Record, lines
-from experiments.harness.settings import Settings, Task
+from experiments.harness.run_settings import Settings, Task
+from experiments.harness.single_run import Run, header
 from experiments.harness.subprocess_job import LONGEST_REASON, NOT_INSTALLED
 
 
 def main(request: dict[str, Any]) -> int:
-    """Runs what was asked for."""
+    """Execute the requested run and return the exit code."""
     task, settings = Task(**request["task"]), Settings(**request["settings"])
     entry = registry.methods(request["plugins"])[task.method]
     benchmark = registry.problems(request["plugins"])[task.problem]()
@@ -34,12 +37,12 @@ def main(request: dict[str, Any]) -> int:
 
         print(json.dumps({"task": asdict(task), **head}), file=file, flush=True)
         try:
-            reason = Run(benchmark, entry, settings, emit).play(task.seed)
+            reason = Run(benchmark, entry, settings, emit).execute(task.seed)
         except NotInstalledError as error:
             print(error)
             partial.unlink()
             return NOT_INSTALLED
-        # Whatever a method raises is a fact about the method.
+        # An error of a method is a result too, and belongs into the record.
         except Exception as error:
             text = " ".join(str(error).split())
             status, reason = CRASHED, f"{type(error).__name__}: {text}"[:LONGEST_REASON]
@@ -53,5 +56,5 @@ if __name__ == "__main__":
     code = main(json.loads(sys.argv[1]))
     sys.stdout.flush()
     sys.stderr.flush()
-    # Not sys.exit: threads that a peer has left running must not keep the process.
+    # Not sys.exit, which would wait for threads that a peer has left running.
     os._exit(code)

@@ -1,14 +1,16 @@
-"""Stand-ins for applications that are too dear for a whole comparison: a regression on a table of them.
+"""Replace applications that are too expensive for a whole comparison by regressions on tables of their losses.
 
-A stand-in maps a configuration, as a point of the space's unit cube with a coordinate for every category, to the losses
-of all levels at once, so that what levels have in common is kept. Losses that are all positive and differ by more than
-`LOG_RATIO` are learnt in the logarithm. All candidates are scikit-learn's. None is one of bmbo's own surrogates, which
-would be asked to recognise themselves; and since a Gaussian process is what several of the compared methods believe in,
-and a network what ours does, the rule takes forests of trees unless another is clearly better on held-out rows, and
-`IN_USE` says why it is not followed in one case.
+A stand-in maps a configuration to the losses of all levels at once, so that it keeps what levels have in common. The
+configuration is a point of the space's unit cube, with a coordinate for every category. Losses that are all positive
+and differ by more than a factor of `LOG_RATIO` are learnt as logarithms.
+
+All candidates come from scikit-learn. bmbo's own surrogates are no candidates, because a method would then optimise its
+own model. Several of the compared methods use Gaussian processes, and ours uses networks. So the rule takes forests of
+trees, unless another candidate is clearly better on held-out rows. `IN_USE` says why one case does not follow the rule.
 """
 
-# ruff: noqa: PLC0415 - scikit-learn is imported where it is used
+# scikit-learn is imported where it is used, because it may be missing.
+# ruff: noqa: PLC0415
 
 import importlib.util
 import math
@@ -24,35 +26,35 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 import bmbo
-from experiments.applications import table
-from experiments.applications.evaluation import get
+from experiments.applications import training_table as table
+from experiments.applications.cached_evaluation import get_application
 from experiments.problems.benchmark import Benchmark, DataMissingError
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Floats], Floats]
-"""From points [n d] to standardised losses [n m]."""
+"""Maps points [n d] to standardised losses [n m]."""
 
 NUM_TREES = 100
-"""So that a query takes about a millisecond."""
+"""With so many trees, a query takes about a millisecond."""
 
 NUM_NETWORKS = 4
 NUM_FOLDS = 10
 SEED = 0
 
 LOG_RATIO = 3.0
-"""Below, a logarithm bends a loss too little to matter."""
+"""Below this ratio of the largest to the smallest loss, a logarithm changes too little to matter."""
 
 TOLERANCE = 1.1
-"""A candidate's error over the smallest, up to which it is near enough to be preferred."""
+"""A candidate is near enough to the best if its error is at most this many times the smallest error."""
 
 BEST_SHARE = 0.2
-"""Of rows, by the loss at the top: where optimisers spend their time."""
+"""The share of the rows with the best losses at the top. Optimisers spend their time there."""
 
 NUM_RANDOM = 10_000
-"""Points that tell how much of the cube a stand-in has at the best loss of its table."""
+"""Random points that measure how much of the cube has the best loss of the table."""
 
 FEWEST_ROWS = 20
-"""Below, there is nothing to hold out."""
+"""With fewer rows, there are not enough to hold some out."""
 
 
 def _forest(points: Floats, losses: Floats) -> Predict:
@@ -63,7 +65,7 @@ def _forest(points: Floats, losses: Floats) -> Predict:
     shape = losses.shape[1]
 
     def predict(asked: Floats) -> Floats:
-        # Past scikit-learn's checks of every tree, which take ten times as long as the trees.
+        # This avoids scikit-learn's checks of every tree, which take ten times as long as the trees.
         single = np.ascontiguousarray(asked, np.float32)
         return np.mean([tree.predict(single).reshape(len(single), shape) for tree in trees], axis=0)
 
@@ -71,7 +73,7 @@ def _forest(points: Floats, losses: Floats) -> Predict:
 
 
 def _boosting(points: Floats, losses: Floats) -> Predict:
-    """Each level from the point and the losses of the levels below, which are foretold in turn."""
+    """Return a model that predicts each level from the point and the predicted losses of the levels below."""
     from sklearn.ensemble import GradientBoostingRegressor
 
     fitted = [
@@ -118,17 +120,17 @@ CANDIDATES: Mapping[str, Callable[[Floats, Floats], Predict]] = {
     "networks": _networks,
     "Gaussian process": _process,
 }
-"""The preferred first."""
+"""Candidates, the preferred one first."""
 
 IN_USE = next(iter(CANDIDATES))
-"""Of all applications, whatever the rule takes. On the table of LDA it takes the Gaussian process; but that one goes on
-falling between rows, so that one random point in forty is at the best loss of the table (`share_at_best`), and
-nothing is left to search for. Forests stay between the losses they have seen."""
+"""The candidate that is used for all applications. On the table of LDA the rule takes the Gaussian process. But its
+loss keeps falling between rows, so that one random point in forty has the best loss of the table (`share_at_best`), and
+nothing is left to search for. Forests stay between the losses that they have seen."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Between losses and what is learnt of them, a level each."""
+    """Standardise the losses of each level, and restore them."""
 
     logs: tuple[bool, ...]
     means: Floats
@@ -136,28 +138,28 @@ class Scale:
 
     @classmethod
     def of(cls, losses: Floats) -> "Scale":
-        """The scale that suits losses [n m]."""
+        """Return the scale of losses [n m]."""
         logs = tuple(bool(each.min() > 0 and each.max() > LOG_RATIO * each.min()) for each in losses.T)
-        bent = _bent(losses, logs)
-        return cls(logs, bent.mean(axis=0), np.maximum(bent.std(axis=0), 1e-12))
+        learnt = _with_logs(losses, logs)
+        return cls(logs, learnt.mean(axis=0), np.maximum(learnt.std(axis=0), 1e-12))
 
-    def forth(self, losses: Floats) -> Floats:
-        """Standardised."""
-        return (_bent(losses, self.logs) - self.means) / self.deviations
+    def standardise(self, losses: Floats) -> Floats:
+        """Return losses [n m] on the scale on which they are learnt."""
+        return (_with_logs(losses, self.logs) - self.means) / self.deviations
 
-    def back(self, standardised: Floats) -> Floats:
-        """Losses again."""
-        bent = standardised * self.deviations + self.means
-        return np.where(np.array(self.logs), np.exp(np.where(np.array(self.logs), bent, 0.0)), bent)
+    def restore(self, standardised: Floats) -> Floats:
+        """Return losses from standardised ones."""
+        learnt = standardised * self.deviations + self.means
+        return np.where(np.array(self.logs), np.exp(np.where(np.array(self.logs), learnt, 0.0)), learnt)
 
 
-def _bent(losses: Floats, logs: Sequence[bool]) -> Floats:
+def _with_logs(losses: Floats, logs: Sequence[bool]) -> Floats:
     return np.column_stack([np.log(each) if log else each for each, log in zip(losses.T, logs, strict=True)])
 
 
 @dataclass(frozen=True)
 class StandIn:
-    """The losses of a table, for any configuration; never outside what the table has seen."""
+    """Predict the losses of any configuration from a table, within the range of the table's losses."""
 
     space: bmbo.Space
     scale: Scale
@@ -167,25 +169,26 @@ class StandIn:
 
     @classmethod
     def fit(cls, space: bmbo.Space, points: Floats, losses: Floats, kind: str) -> "StandIn":
-        """From points of the cube [n d] and losses [n m]."""
+        """Return a stand-in that is fitted to points of the cube [n d] and losses [n m]."""
         scale = Scale.of(losses)
         with warnings.catch_warnings():
-            # Of a length scale at its bound, or a network that might go on: the held-out error judges both.
+            # Warnings about a length scale at its bound, or a network that could be trained longer. The held-out error
+            # judges both.
             warnings.simplefilter("ignore")
-            predict = CANDIDATES[kind](points, scale.forth(losses))
+            predict = CANDIDATES[kind](points, scale.standardise(losses))
         return cls(space, scale, losses.min(axis=0), losses.max(axis=0), predict)
 
     def losses(self, points: Floats) -> Floats:
-        """At points of the cube: [n m]."""
-        return np.clip(self.scale.back(self.predict(points)), self.low, self.high)
+        """Return the losses at points of the cube: [n m]."""
+        return np.clip(self.scale.restore(self.predict(points)), self.low, self.high)
 
     def __call__(self, config: Mapping[str, Any], level: int) -> float:
-        """See `Benchmark.evaluate`."""
+        """Return the loss of a configuration at a level."""
         return float(self.losses(np.array([self.space.encode(config)], np.float64))[0, level])
 
 
 def arrays(rows: Sequence[table.Row], space: bmbo.Space) -> tuple[Floats, Floats]:
-    """Points [n d] and losses [n m] of the rows that have all levels."""
+    """Return the points [n d] and losses [n m] of complete rows. Raise `DataMissingError` if there are too few."""
     whole = [row for row in rows if all(math.isfinite(loss) for loss in row.losses)]
     if len(whole) < FEWEST_ROWS:
         raise DataMissingError(f"the table has {len(whole)} whole rows; a stand-in needs {FEWEST_ROWS} or more")
@@ -195,7 +198,7 @@ def arrays(rows: Sequence[table.Row], space: bmbo.Space) -> tuple[Floats, Floats
 
 @cache
 def _fitted(name: str) -> StandIn:
-    path, problem = table.path_of(name), get(name).problem
+    path, problem = table.path_of(name), get_application(name).problem
     if not path.is_file():
         raise DataMissingError(f"there is no table of {name}; make it: python -m experiments table {name} --rows 0:300")
     if importlib.util.find_spec("sklearn") is None:
@@ -206,32 +209,32 @@ def _fitted(name: str) -> StandIn:
 
 @dataclass(frozen=True)
 class Objective:
-    """The stand-in of an application, fitted when it is first asked."""
+    """Evaluate the stand-in of an application. It is fitted at the first call."""
 
     name: str
 
     def __call__(self, config: Mapping[str, Any], level: int) -> float:
-        """See `Benchmark.evaluate`."""
+        """Return the loss of a configuration at a level."""
         return _fitted(self.name)(config, level)
 
 
 def benchmark(name: str) -> Benchmark:
-    """The stand-in of an application as a problem of the comparisons; its optimum is not known."""
-    application = get(name)
+    """Return the stand-in of an application as a problem of the comparisons. Its optimum is not known."""
+    application = get_application(name)
     source = f"a regression on a table of {name}: not the application itself"
     return Benchmark(f"{name}_standin", application.problem, Objective(name), None, source, lambda: _fitted(name))
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Of predictions of held-out rows, a level each.
+    """Hold the errors of predictions for held-out rows, for each level.
 
     Attributes:
-        rmse: in the units of the loss.
-        r2: share of the variance, on the scale on which it is learnt.
-        spearman: rank correlation.
-        best_rmse: of the rows that are best at the top.
-        scaled: root of the mean squared error of standardised losses, over all levels: by this one is chosen.
+        rmse: the root of the mean squared error, in the units of the loss.
+        r2: the explained share of the variance, on the scale on which losses are learnt.
+        spearman: the rank correlation.
+        best_rmse: the RMSE of the rows that are best at the top.
+        scaled: the RMSE of standardised losses over all levels. The candidate is chosen by this.
     """
 
     rmse: Floats
@@ -242,7 +245,7 @@ class Errors:
 
 
 def held_out(space: bmbo.Space, points: Floats, losses: Floats, kind: str) -> Floats:
-    """Predictions of every row by a stand-in that has not seen it: [n m]."""
+    """Return the prediction of every row by a stand-in that was fitted without it: [n m]."""
     folds = np.random.default_rng(SEED).permutation(len(points)) % NUM_FOLDS
     found = np.empty_like(losses)
     for fold in range(NUM_FOLDS):
@@ -257,9 +260,9 @@ def _spearman(one: Floats, other: Floats) -> float:
 
 
 def errors(losses: Floats, predicted: Floats, sign: float) -> Errors:
-    """How far predictions are off."""
+    """Return the errors of predictions."""
     scale = Scale.of(losses)
-    residuals = scale.forth(predicted) - scale.forth(losses)
+    residuals = scale.standardise(predicted) - scale.standardise(losses)
     best = np.argsort(-sign * losses[:, -1], kind="stable")[: max(2, round(BEST_SHARE * len(losses)))]
     return Errors(
         rmse=np.sqrt(np.mean((predicted - losses) ** 2, axis=0)),
@@ -271,21 +274,21 @@ def errors(losses: Floats, predicted: Floats, sign: float) -> Errors:
 
 
 def chosen(found: Mapping[str, Errors]) -> str:
-    """The first that is near the best."""
+    """Return the first candidate whose error is near the smallest."""
     least = min(each.scaled for each in found.values())
     return next(kind for kind in CANDIDATES if kind in found and found[kind].scaled <= TOLERANCE * least)
 
 
 def share_at_best(space: bmbo.Space, points: Floats, losses: Floats, kind: str, sign: float) -> Floats:
-    """Of random points those where a stand-in is as good as the best row of its table: [m]."""
+    """Return the share of random points where a stand-in has the best loss of its table, for each level: [m]."""
     fitted = StandIn.fit(space, points, losses, kind)
     random = space.snap(np.random.default_rng(SEED).random((NUM_RANDOM, space.dim)))
     return np.mean(fitted.losses(random) == (fitted.low if sign < 0 else fitted.high), axis=0)
 
 
-def page(name: str, path: Path | None = None) -> str:
-    """Errors of all candidates on held-out rows, in Markdown."""
-    path, problem = path or table.path_of(name), get(name).problem
+def accuracy_page(name: str, path: Path | None = None) -> str:
+    """Return a Markdown page with the errors of all candidates on held-out rows."""
+    path, problem = path or table.path_of(name), get_application(name).problem
     if not path.is_file():
         raise DataMissingError(f"there is no {path}; make it: python -m experiments table {name} --rows 0:300")
     points, losses = arrays(table.read(path, problem), problem.space)

@@ -1,6 +1,8 @@
-"""BoTorch's multi-fidelity max-value entropy search, one at a time and greedy batches of five."""
+"""Run BoTorch's multi-fidelity max-value entropy search, one query at a time or in greedy batches of five."""
 
-# ruff: noqa: PLC0415 - peers are imported where a run is made
+# Peers are imported where a run is made, and may be missing.
+# ruff: noqa: PLC0415
+# pyright: reportMissingImports=false
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,15 +13,18 @@ import numpy as np
 
 from benchmarks import botorch_peer
 from bmbo import Problem
-from experiments.harness.contract import Job, MethodEntry, Start
+from experiments.harness.method_interface import Job, MethodEntry, Start
 from experiments.methods.peer_support import require
 
 NUM_RESTARTS, RAW_SAMPLES = 10, 512
-"""Of the recommendation, as in BoTorch's tutorial."""
+"""The search for the recommendation, as in BoTorch's tutorial."""
 
 
 class _Run:
-    """Rows [n d + 1] of the unit cube with the fidelity last, larger values better, and the model fitted to them."""
+    """Run BoTorch. It holds points [n d + 1] of the unit cube with the fidelity last, their values, and the model.
+
+    Larger values are better.
+    """
 
     def __init__(self, problem: Problem, seed: int, num: int, starts: Sequence[Start]) -> None:
         self._problem = problem
@@ -35,7 +40,7 @@ class _Run:
             raise ValueError("BoTorch's model needs an evaluated point to begin from; give it a start that succeeds")
 
     def ask(self) -> list[Job]:
-        """See `Optimiser`."""
+        """Return the next jobs, see `Optimiser`."""
         from botorch.utils.sampling import manual_seed
 
         with manual_seed(self._next_seed()):
@@ -48,7 +53,7 @@ class _Run:
         ]
 
     def tell(self, jobs: list[Job], values: list[float]) -> None:
-        """See `Optimiser`."""
+        """Tell the peer the values, see `Optimiser`."""
         for job, value in zip(jobs, values, strict=True):
             self._rows.append([*self._problem.space.encode(job.config), float(self._fidelities[job.level])])
             self._levels.append(job.level)
@@ -56,7 +61,7 @@ class _Run:
         self._model = None
 
     def recommend(self) -> Mapping[str, Any]:
-        """The largest posterior mean at the top, as in BoTorch's tutorial."""
+        """Return the configuration with the largest posterior mean at the top, as in BoTorch's tutorial."""
         import torch
         from botorch.acquisition import PosteriorMean
         from botorch.acquisition.fixed_feature import FixedFeatureAcquisitionFunction
@@ -79,7 +84,7 @@ class _Run:
         return self._problem.space.decode(best[0].tolist())
 
     def _fitted(self) -> Any:
-        """The model of all that is told; a failure counts as the worst value of its level, or of all levels."""
+        """Return the model of all values. A failure counts as the worst value of its level, or of all levels."""
         import torch
 
         if self._model is None:
@@ -103,7 +108,7 @@ class _Run:
 def _make(
     problem: Problem, seed: int, batch_size: int, starts: Sequence[Start], total_cost: float, *, num: int
 ) -> _Run:
-    """A `Factory` but for the most places of a batch."""
+    """Start a run. With `num`, the largest batch, fixed this is a `Factory`."""
     del total_cost
     require("torch", "botorch")
     return _Run(problem, seed, min(num, batch_size), starts)

@@ -1,4 +1,4 @@
-"""One configuration on a command line, for the applications that train one: a positional argument a hyperparameter."""
+"""Read one configuration from the command line, with one positional argument for each hyperparameter."""
 
 import argparse
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from typing import Any
 import bmbo
 
 
-def parse(
+def parse_config(
     parser: argparse.ArgumentParser, space: bmbo.Space, arguments: Sequence[str] | None
 ) -> tuple[dict[str, Any], argparse.Namespace]:
-    """The configuration and the parser's own options; what is not in the space ends the program with a usage error."""
+    """Return the configuration and the parser's own options. Exit with a usage error if a value is not in the space."""
     for name, param in space.params:
         kind = str if isinstance(param, bmbo.Categorical) else int if isinstance(param, bmbo.Int) else float
         parser.add_argument(name, type=kind)

@@ -1,4 +1,4 @@
-"""Problems with a formula."""
+"""Make problems from the synthetic functions of `bmbo.synthetic`."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,10 +1,10 @@
-"""Which versions of packages are installed here."""
+"""Look up the versions of installed packages."""
 
 from importlib import metadata
 
 
 def version_of(package: str) -> str | None:
-    """None where it is not installed."""
+    """Return the version of a package, or None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -1,10 +1,11 @@
-"""Physics-informed networks for Burgers' equation u_t + u u_x = nu u_xx, many trained at once by L-BFGS.
+"""Train many physics-informed networks at once, with L-BFGS, for Burgers' equation u_t + u u_x = nu u_xx.
 
-One network is far too small to fill a GPU, so networks of one depth and one (padded) width are trained side by side, a
-lane each. The direction is that of `optax.scale_by_lbfgs`; optax's line search, however, would under `vmap` take both
-its branches and wait for the slowest lane, six evaluations an iteration where one would do. So the line search here is
-a machine whose tick is one evaluation of every lane: a lane that accepts its trial goes on to its next iteration at
-once, while others still search. What a lane does hangs on nothing but itself, so neither blocks nor pauses matter.
+One network is far too small to fill a GPU. So networks of the same depth and the same (padded) width are trained side
+by side, each in its own lane. The direction comes from `optax.scale_by_lbfgs`. The line search of optax is not used:
+under `vmap` it would take both branches and wait for the slowest lane, with six evaluations per iteration instead of
+about one. The line search here is a state machine. One tick is one evaluation of every lane. A lane that accepts its
+trial begins its next iteration at once, while others still search. A lane does not depend on the other lanes, so it
+makes no difference where a training is paused.
 
 Shape letters: l lanes, s streams (u, u_x, u_t, u_xx), n points, w units of a hidden layer, p parameters of a lane.
 """
@@ -20,24 +21,25 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
-from experiments.applications.linesearch import Search, begin, judge, narrow
+from experiments.applications.line_search import Search, begin, judge, narrow
 
 VISCOSITY = 0.01 / math.pi
 
 MEMORY = 50
-"""Pairs that L-BFGS keeps: as Raissi et al. set SciPy's."""
+"""Pairs that L-BFGS keeps, as in the program of Raissi et al."""
 
 WINDOW, IMPROVEMENT = 1000, 1e-2
-"""A training has converged when so many iterations lowered its loss by less than this fraction: at that rate, all of
-50,000 would lower the error, whose square the loss follows, by a fifth. Twice as many evaluations end a window as
-well: near the end, rounding may leave an iteration to twenty trials."""
+"""A training has converged if `WINDOW` iterations lowered its loss by less than the fraction `IMPROVEMENT`. At that
+rate, all 50,000 iterations would lower the error (the loss follows its square) by a fifth. Twice as many evaluations
+end a window too, because near the end rounding can cost an iteration twenty trials."""
 
 compiled = partial(jax.jit, static_argnames="shape", compiler_options={"xla_gpu_deterministic_ops": True})
-"""Else XLA picks kernels on a GPU by timing them: two compilations round differently, and thousands of iterations make
-much of that."""
+"""Without this option XLA chooses kernels on a GPU by timing them. Then two compilations round differently, and
+thousands of iterations amplify the difference."""
 
 RUNNING, CONVERGED, STUCK, NOT_FINITE = range(4)
-"""Why a lane stopped: no more improvement, no descent along the gradient itself, or no finite loss to begin with."""
+"""The status of a lane: running, stopped without improvement, without descent along the gradient, or without a finite
+loss at its start."""
 
 ACTIVATIONS = {
     "relu": jax.nn.relu,
@@ -53,7 +55,7 @@ ACTIVATIONS = {
 
 @dataclass(frozen=True)
 class Shape:
-    """What a program is compiled for: hidden layers, their padded width, and lanes by activation, in order."""
+    """Describe what a program is compiled for: hidden layers, their padded width, and lanes by activation, in order."""
 
     depth: int
     width: int
@@ -61,13 +63,13 @@ class Shape:
 
     @property
     def layers(self) -> tuple[tuple[int, int], ...]:
-        """Inputs and outputs of each layer."""
+        """Return the inputs and outputs of each layer."""
         widths = (2, *([self.width] * self.depth), 1)
         return tuple(pairwise(widths))
 
 
 class Points(NamedTuple):
-    """Where the networks are trained and judged, as (x, t)."""
+    """Hold the points (x, t) at which the networks are trained and judged."""
 
     collocation: Float[Array, "n 2"]
     boundary: Float[Array, "b 2"]
@@ -77,15 +79,19 @@ class Points(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """Trainings under way, arrays with a lane each.
+    """Hold running trainings as arrays whose first axis is the lane.
 
     Attributes:
-        params: the last accepted ones, layer by layer weights then biases; `value` and `grad` are the loss there.
-        memory: optax's own state of L-BFGS.
-        direction: along which the trial of `search` lies.
-        iterations: accepted steps; `evaluations` counts all trials.
-        mark: iteration, evaluation and loss at the beginning of the window that convergence is judged by.
-        status: `RUNNING` or why it stopped.
+        params: the last accepted parameters: layer by layer, weights and then biases.
+        value: the loss at these parameters.
+        grad: its gradient.
+        memory: the L-BFGS state of optax.
+        direction: the direction of the current search.
+        search: the state of the line search.
+        iterations: the number of accepted steps.
+        evaluations: the number of all trials.
+        mark: the iteration, the evaluation and the loss at the beginning of the window for convergence.
+        status: `RUNNING`, or why the lane stopped.
     """
 
     params: Float[Array, "*l p"]
@@ -101,13 +107,13 @@ class Lanes(NamedTuple):
 
 
 def residual(streams: Float[Array, "*l 4 n"]) -> Float[Array, "*l n"]:
-    """How far u, u_x, u_t, u_xx are from solving the equation: the paper's psi."""
+    """Return how far u, u_x, u_t, u_xx are from solving the equation: the paper's psi."""
     u, u_x, u_t, u_xx = (streams[..., index, :] for index in range(4))
     return u_t + u * u_x - VISCOSITY * u_xx
 
 
 def _inputs(points: Float[Array, "n 2"], num_streams: int) -> Float[Array, "s n 2"]:
-    """The four streams of the inputs, scaled to [-1, 1]: x is there already, t comes from [0, 1]."""
+    """Return the streams of the inputs, scaled to [-1, 1]. x has this range already; t comes from [0, 1]."""
     ones, zeros = jnp.ones_like(points[:, 0]), jnp.zeros_like(points[:, 0])
     scaled = jnp.stack([points[:, 0], 2 * points[:, 1] - 1], axis=-1)
     slopes = [jnp.stack(pair, axis=-1) for pair in [(ones, zeros), (zeros, 2 * ones), (zeros, zeros)]]
@@ -115,9 +121,10 @@ def _inputs(points: Float[Array, "n 2"], num_streams: int) -> Float[Array, "s n 
 
 
 def _bend(activation: str, z: Float[Array, "l s n w"], mask: Float[Array, "l 1 w"]) -> Float[Array, "l s n w"]:
-    """An activation of u with its derivatives by the chain rule; its own come from automatic differentiation.
+    """Apply an activation to u, and the chain rule to its derivatives.
 
-    u alone needs the mask: the derivatives of a unit without weights are zero by themselves.
+    The derivatives of the activation come from automatic differentiation. Only u needs the mask, because the
+    derivatives of a unit without weights are zero anyway.
     """
     function = ACTIVATIONS[activation]
     if z.shape[1] == 1:
@@ -134,9 +141,9 @@ def _bend(activation: str, z: Float[Array, "l s n w"], mask: Float[Array, "l 1 w
 def streams(
     shape: Shape, params: Float[Array, "l p"], mask: Float[Array, "l w"], points: Float[Array, "n 2"], num: int = 4
 ) -> Float[Array, "l s n"]:
-    """u, u_x, u_t and u_xx of every lane (or u alone), by forward propagation through all layers at once.
+    """Return u, u_x, u_t and u_xx of every lane (or only u), by forward propagation through all layers.
 
-    The mask has ones at a lane's own units: where a padded unit is kept at zero, its weights have no gradient.
+    The mask is one at a lane's own units. It keeps padded units at zero, so that their weights have no gradient.
     """
     hidden, start = _inputs(points, num), 0
     for depth, (fan_in, fan_out) in enumerate(shape.layers):
@@ -144,7 +151,7 @@ def streams(
         weights = params[:, start:middle].reshape(-1, fan_in, fan_out)
         pattern = "sni,lio->lsno" if depth == 0 else "lsni,lio->lsno"
         z = jnp.einsum(pattern, hidden, weights, precision=jax.lax.Precision.HIGHEST)
-        # A scatter into the first stream would be a kernel of its own; this is fused.
+        # A scatter into the first stream would need a kernel of its own. The padding is fused.
         z += jnp.pad(params[:, None, None, middle:end], ((0, 0), (0, num - 1), (0, 0), (0, 0)))
         if depth == shape.depth:
             return z[..., 0]
@@ -159,7 +166,7 @@ def streams(
 
 
 def losses(shape: Shape, params: Float[Array, "l p"], mask: Float[Array, "l w"], points: Points) -> Float[Array, " l"]:
-    """The paper's loss: mean squared misfit at the boundary plus mean squared residual."""
+    """Return the paper's loss: mean squared error at the boundary plus mean squared residual."""
     everywhere = jnp.concatenate([points.collocation, points.boundary])
     found, num = streams(shape, params, mask, everywhere), len(points.collocation)
     misfit = found[:, 0, num:] - points.boundary_values[None]
@@ -167,7 +174,7 @@ def losses(shape: Shape, params: Float[Array, "l p"], mask: Float[Array, "l w"],
 
 
 def _losses_and_grads(shape: Shape, params: Array, mask: Array, points: Points) -> tuple[Array, Array]:
-    """Lanes do not touch each other, so the gradient of their sum is each one's own."""
+    """Return the losses of all lanes and their gradients, from the gradient of the sum: lanes are independent."""
 
     def total(params: Array) -> tuple[Array, Array]:
         each = losses(shape, params, mask, points)
@@ -179,19 +186,19 @@ def _losses_and_grads(shape: Shape, params: Array, mask: Array, points: Points) 
 
 @compiled
 def relative_errors(shape: Shape, params: Float[Array, "l p"], mask: Array, points: Points) -> Float[Array, " l"]:
-    """||u - solution|| / ||solution|| at the points of evaluation: the RMSE over the solution's own."""
+    """Return ||u - solution|| / ||solution|| at the evaluation points of every lane."""
     found = streams(shape, params, mask, points.evaluation, num=1)[:, 0]
     missed = jnp.linalg.norm(found - points.solution[None], axis=1)
     return missed / jnp.linalg.norm(points.solution)
 
 
 def _descent(grad: Float[Array, " p"]) -> Float[Array, " p"]:
-    """Down the gradient by at most a length of one: how optax begins, too."""
+    """Return the negative gradient, shortened to a length of at most one, as optax does for its first step."""
     return -grad * jnp.minimum(1.0, 1.0 / jnp.maximum(jnp.linalg.norm(grad), jnp.finfo(grad.dtype).tiny))
 
 
 def _scaled(grad: Float[Array, " p"], memory: Any, params: Float[Array, " p"]) -> tuple[Any, Any]:
-    """The gradient times the inverse Hessian that L-BFGS knows, and its memory with this point in it."""
+    """Return the gradient times the L-BFGS estimate of the inverse Hessian, and the memory with this point added."""
     return optax.scale_by_lbfgs(MEMORY).update(grad, memory, params)
 
 
@@ -206,12 +213,12 @@ def _begin(params: Float[Array, " p"], value: Float[Array, ""], grad: Float[Arra
 
 @compiled
 def start(shape: Shape, params: Float[Array, "l p"], mask: Float[Array, "l w"], points: Points) -> Lanes:
-    """Trainings at their first parameters."""
+    """Return trainings at their first parameters."""
     return jax.vmap(_begin)(params, *_losses_and_grads(shape, params, mask, points))
 
 
 def _advance(lane: Lanes, trial: Float[Array, " p"], value: Float[Array, ""], grad: Float[Array, " p"]) -> Lanes:
-    """What one lane makes of the loss at its trial: the next iteration, or the next trial of this one."""
+    """Return one lane after the evaluation of its trial: at its next iteration, or at the next trial of this one."""
     slope = grad @ lane.direction
     verdict = judge(lane.search, lane.value, value, slope, grad)
     scaled, memory = _scaled(grad, lane.memory, trial)
@@ -219,8 +226,9 @@ def _advance(lane: Lanes, trial: Float[Array, " p"], value: Float[Array, ""], gr
     def accepted(new: Any, old: Any) -> Any:
         return jax.tree.map(partial(jnp.where, verdict.accept), new, old)
 
-    # A direction that does not descend, a pair of wrong curvature and a search that found nothing have one cure, as in
-    # SciPy: forget all pairs and go down the gradient. Where that finds nothing either, the training ends.
+    # Three cases have the same remedy, as in SciPy: a direction that does not descend, a pair of wrong curvature, and a
+    # search that found nothing. All pairs are forgotten, and the direction is the negative gradient. If that search
+    # finds nothing either, the training ends.
     forget = (verdict.accept & ~((scaled @ grad > 0) & verdict.curved)) | verdict.exhausted
     memory = accepted(memory, lane.memory)
     memory = memory._replace(
@@ -241,7 +249,7 @@ def _advance(lane: Lanes, trial: Float[Array, " p"], value: Float[Array, ""], gr
 
 
 def active(lanes: Lanes, limit: int | Int[Array, ""]) -> Bool[Array, " l"]:
-    """Which lanes go on up to so many iterations."""
+    """Return which lanes are running and below a number of iterations."""
     return (lanes.status == RUNNING) & (lanes.iterations < limit)
 
 
@@ -249,7 +257,7 @@ def active(lanes: Lanes, limit: int | Int[Array, ""]) -> Bool[Array, " l"]:
 def advance(
     shape: Shape, lanes: Lanes, mask: Float[Array, "l w"], points: Points, *, limit: int | Array, ticks: int | Array
 ) -> Lanes:
-    """At most so many evaluations more, each lane to at most so many iterations in all; `lanes` is used up."""
+    """Run at most `ticks` more evaluations, up to `limit` iterations of each lane in total. `lanes` is consumed."""
 
     def goes_on(carry: tuple[Array, Lanes]) -> Array:
         return (carry[0] < ticks) & jnp.any(active(carry[1], limit))

@@ -1,6 +1,8 @@
-"""SMAC3, asked and told: its facade for hyperparameters at the top fidelity, and its multi-fidelity facade."""
+"""Run SMAC3 through ask and tell: its hyperparameter facade at the top fidelity, and its multi-fidelity facade."""
 
-# ruff: noqa: PLC0415 - peers are imported where a run is made
+# Peers are imported where a run is made, and may be missing.
+# ruff: noqa: PLC0415
+# pyright: reportMissingImports=false
 
 import math
 import tempfile
@@ -8,24 +10,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from bmbo import Problem
-from experiments.harness.contract import Job, MethodEntry, Start
-from experiments.methods.peer_support import PeerSpace, Rungs, loss_of, require, to_configspace
+from experiments.harness.method_interface import Job, MethodEntry, Start
+from experiments.methods.peer_support import PeerSpace, Rungs, loss_of, require, rung_method, to_configspace
 
 SEED = 0
-"""Of a deterministic objective, as SMAC numbers it."""
+"""SMAC's seed for a deterministic objective."""
 
 FEWEST_TRIALS = 4
-"""A quarter of the trials is SMAC's limit for its initial design, which needs one."""
+"""SMAC allows its initial design a quarter of all trials, and the design needs one trial."""
 
 
 class _Run:
-    """A facade and the trials in flight; `rungs` where it uses budgets."""
+    """Run one facade of SMAC. `rungs` is None if the facade uses no budgets."""
 
     def __init__(
         self, facade: Any, problem: Problem, space: PeerSpace, rungs: Rungs | None, *, batch_size: int, folder: Any
     ) -> None:
         self._facade = facade
-        # Kept, for it removes itself with the run.
+        # A reference to the temporary folder, which is removed together with this object.
         self._folder = folder
         self._problem = problem
         self._space = space
@@ -35,7 +37,7 @@ class _Run:
         self._worst: dict[int, float] = {}
 
     def ask(self) -> list[Job]:
-        """See `Optimiser`."""
+        """Return the next jobs, see `Optimiser`."""
         from smac.main.exceptions import ConfigurationSpaceExhaustedException
 
         self._flying = []
@@ -53,18 +55,18 @@ class _Run:
         ]
 
     def tell(self, jobs: list[Job], values: list[float]) -> None:
-        """See `Optimiser`."""
+        """Tell the peer the values, see `Optimiser`."""
         for info, job, value in zip(self._flying, jobs, values, strict=True):
             self.tell_one(info, job.level, value)
 
     def tell_one(self, info: Any, level: int, value: float) -> None:
-        """A result, asked for or not."""
+        """Tell SMAC one result, whether it has asked for it or not."""
         from smac.runhistory.dataclasses import TrialValue
         from smac.runhistory.enumerations import StatusType
 
         loss = loss_of(self._problem, value)
         if loss is None:
-            # SMAC's default cost of a crash, infinity, spoils the scaling of its surrogate's targets.
+            # SMAC's default cost of a crash is infinity, which spoils the scaling of its surrogate's targets.
             told = TrialValue(cost=self._worst.get(level, 0.0), status=StatusType.CRASHED)
         else:
             self._worst[level] = max(loss, self._worst.get(level, loss))
@@ -72,7 +74,7 @@ class _Run:
         self._facade.tell(info, told, save=False)
 
     def recommend(self) -> None:
-        """The best observed."""
+        """Return None, which stands for the best value observed."""
 
 
 def _scenario(space: PeerSpace, seed: int, num_trials: float, folder: Any, **budgets: Any) -> Any:
@@ -89,7 +91,7 @@ def _scenario(space: PeerSpace, seed: int, num_trials: float, folder: Any, **bud
 
 
 def _single(problem: Problem, seed: int, batch_size: int, starts: Sequence[Start], total_cost: float) -> _Run:
-    """A `Factory`."""
+    """Start a run at the top fidelity only. This is a `Factory`."""
     require("smac")
     from ConfigSpace import Configuration
     from smac import HyperparameterOptimizationFacade as Facade
@@ -101,7 +103,7 @@ def _single(problem: Problem, seed: int, batch_size: int, starts: Sequence[Start
     num_trials = len(at_top) + total_cost / problem.ladder.costs[top]
     scenario = _scenario(space, seed, num_trials, folder)
     configs = [Configuration(scenario.configspace, values=space.to_peer(job.config)) for job, _ in at_top]
-    # As SMAC's example of a warm start: the design is what was evaluated, and its results are told.
+    # As in SMAC's example of a warm start: the design is the evaluated configurations, and their results are told.
     design = Facade.get_initial_design(scenario, n_configs=0 if configs else None, additional_configs=list(configs))
     facade = Facade(scenario, initial_design=design, logging_level=False, overwrite=True)
     run = _Run(facade, problem, space, None, batch_size=batch_size, folder=folder)
@@ -111,7 +113,7 @@ def _single(problem: Problem, seed: int, batch_size: int, starts: Sequence[Start
 
 
 def _multi(problem: Problem, seed: int, batch_size: int, starts: Sequence[Start], total_cost: float) -> _Run:
-    """A `Factory`."""
+    """Start a run with all fidelities. This is a `Factory`."""
     del starts
     require("smac")
     from smac import MultiFidelityFacade as Facade
@@ -146,16 +148,13 @@ ENTRIES = (
         f"{BOTH}",
         packages=("smac", "ConfigSpace"),
     ),
-    MethodEntry(
-        name="smac_mf",
-        factory=_multi,
-        takes_starts=False,
-        batch=True,
+    rung_method(
+        "smac_mf",
+        _multi,
         paper=PAPER,
         where="SMAC3, MultiFidelityFacade",
-        differs="budgets eta^m for level m, eta the mean ratio of neighbouring costs as a whole number, so that rungs "
-        "are levels; else stock settings: its model learns from the highest budget with any result. A configuration "
-        f"promoted is evaluated anew and charged in full. Takes no starts. {BOTH}",
+        differs="Otherwise stock settings: its model learns from the highest budget with any result. "
+        f"A promoted configuration is evaluated again and charged in full. Takes no starts. {BOTH}",
         packages=("smac", "ConfigSpace"),
     ),
 )

@@ -1,4 +1,4 @@
-"""One run: ask, evaluate, tell, and count the costs."""
+"""Execute one run of one method on one problem: ask, evaluate, tell, and count the costs."""
 
 import math
 import os
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness.contract import Job, MethodEntry, Optimiser, Start
+from experiments.harness.method_interface import Job, MethodEntry, Optimiser, Start
+from experiments.harness.package_versions import version_of
 from experiments.harness.run_record import Evaluation, rounded
-from experiments.harness.settings import Settings
-from experiments.harness.versions import version_of
+from experiments.harness.run_settings import Settings
 from experiments.problems import Benchmark
 
 Emit = Callable[[Evaluation], None]
@@ -22,14 +22,14 @@ Emit = Callable[[Evaluation], None]
 
 @dataclass
 class Clock:
-    """Seconds spent inside a method."""
+    """Count the seconds that are spent inside a method."""
 
     wall: float = 0.0
     cpu: float = 0.0
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Counts what is inside."""
+        """Count the time of the block."""
         wall, cpu = time.perf_counter(), _cpu_seconds()
         try:
             yield
@@ -38,20 +38,20 @@ class Clock:
             self.cpu += _cpu_seconds() - cpu
 
     def taken(self) -> tuple[float, float]:
-        """What was counted since the last call; tenths of milliseconds are noise."""
+        """Return the wall and CPU seconds since the last call, rounded to tenths of milliseconds."""
         wall, cpu = round(self.wall, 4), round(self.cpu, 4)
         self.wall, self.cpu = 0.0, 0.0
         return wall, cpu
 
 
 def _cpu_seconds() -> float:
-    """Of this process, its threads and the children that have ended."""
+    """Return the CPU seconds of this process, its threads and its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 def starting_design(benchmark: Benchmark, num_starts: int, seed: int) -> list[Start]:
-    """Random points at each level with their values: a function of the problem's name and the seed alone."""
+    """Return random points at each level with their values. They depend on the problem's name and the seed only."""
     generator = np.random.default_rng([zlib.crc32(benchmark.name.encode()), seed])
     space, found = benchmark.problem.space, list[Start]()
     for level in range(benchmark.problem.ladder.num_levels):
@@ -62,7 +62,7 @@ def starting_design(benchmark: Benchmark, num_starts: int, seed: int) -> list[St
 
 
 def header(benchmark: Benchmark, entry: MethodEntry, settings: Settings) -> dict[str, Any]:
-    """What a record says of its run before it begins."""
+    """Return the header of a record: what is known before the run begins."""
     return {
         "settings": settings.to_json(),
         "costs": list(benchmark.problem.ladder.costs),
@@ -76,11 +76,16 @@ def header(benchmark: Benchmark, entry: MethodEntry, settings: Settings) -> dict
 
 @dataclass
 class Run:
-    """A run under way.
+    """Execute a run and emit its evaluations.
 
     Attributes:
-        spent: the cost so far: the starts', also of a method that takes none, and what was asked for.
-        held: evaluations that wait for what the method recommends after them.
+        benchmark: the problem.
+        entry: the method.
+        settings: the rules of the run.
+        emit: receives each evaluation.
+        spent: the cost so far: that of the evaluations, and that of the starts, even if the method takes none.
+        best: the best value at the top, with its sign turned so that larger is better, and as it is.
+        held: the evaluations of the last batch. They wait for the recommendation that follows them.
     """
 
     benchmark: Benchmark
@@ -91,12 +96,12 @@ class Run:
     best: tuple[float, float] = (-math.inf, math.nan)
     held: list[Evaluation] = field(default_factory=list[Evaluation])
 
-    def play(self, seed: int) -> str:
-        """Runs to the end; gives the reason where that is not the cost."""
+    def execute(self, seed: int) -> str:
+        """Run to the end and return the reason for the end, or an empty text if the cost was reached."""
         starts = starting_design(self.benchmark, self.settings.num_starts, seed) if self.entry.takes_starts else []
         self.spent = self.benchmark.start_cost(self.settings.num_starts)
-        # A method that takes no starts is charged their cost and goes on by as much: records then show both how it
-        # stands when it is charged and how it would stand otherwise.
+        # A method that takes no starts is charged their cost, and may spend the same cost again at the end. So a report
+        # can show it with and without the charge.
         end = self.settings.total_cost + (0.0 if starts else self.spent)
         for job, value in starts:
             self._note(job, value, batch=0)
@@ -105,13 +110,13 @@ class Run:
             batch_size = self.settings.batch_size if self.entry.batch else 1
             optimiser = self.entry.factory(self.benchmark.problem, seed, batch_size, starts, end - self.spent)
         try:
-            return self._go_on(optimiser, clock, batch_size, end)
+            return self._ask_until_end(optimiser, clock, batch_size, end)
         finally:
             self._release(None)
 
-    def _go_on(self, optimiser: Optimiser, clock: Clock, batch_size: int, end: float) -> str:
+    def _ask_until_end(self, optimiser: Optimiser, clock: Clock, batch_size: int, end: float) -> str:
         batch, reason = 0, ""
-        # Costs are sums of floats: half a millionth of a cost is none.
+        # Costs are sums of floats, so a millionth of the smallest cost is rounding.
         while self.spent < end - 1e-6 * min(self.benchmark.problem.ladder.costs):
             batch += 1
             with clock.running():
@@ -121,7 +126,7 @@ class Run:
                 judged = self.settings.judged or self._is_last_that_counts(jobs)
                 self._release(self._recommended(optimiser) if judged else None)
             if not jobs:
-                # Who keeps to the total cost may leave a rest that pays for no evaluation at the top: that is the end.
+                # A method may stop when the rest does not pay for an evaluation at the top. That needs no reason.
                 if end - self.spent >= self.benchmark.problem.ladder.costs[-1]:
                     reason = f"it asked for nothing more at a cost of {self.spent:g}"
                 break
@@ -133,7 +138,7 @@ class Run:
         return reason
 
     def _is_last_that_counts(self, jobs: Sequence[Job]) -> bool:
-        """Whether no batch follows, or one that passes the total cost."""
+        """Return whether the batch before these jobs is the last one within the total cost."""
         costs = self.benchmark.problem.ladder.costs
         more = sum(costs[job.level] for job in jobs if 0 <= job.level < len(costs))
         return not jobs or self.spent <= self.settings.total_cost < self.spent + more
@@ -145,7 +150,7 @@ class Run:
         for job in jobs:
             if not 0 <= job.level <= ladder.top:
                 raise ValueError(f"it asked for level {job.level}; there are 0 to {ladder.top}")
-            # Refuses what is outside the space.
+            # Raises an error if the configuration is outside the space.
             self.benchmark.problem.space.encode(job.config)
             value = self.benchmark.evaluate(job.config, job.level)
             values.append(value)
@@ -160,18 +165,18 @@ class Run:
         self.held.append(Evaluation(batch, job.level, rounded(value), rounded(top), wall, cpu))
 
     def _judged(self, job: Job) -> float | None:
-        """The value at the top of what was queried below it."""
+        """Return the value of a job's configuration at the top, or None if the settings do not ask for it."""
         return self.benchmark.evaluate(job.config, self.benchmark.problem.ladder.top) if self.settings.judged else None
 
     def _recommended(self, optimiser: Optimiser) -> float | None:
-        """The true value at the top of what is recommended now."""
+        """Return the true value at the top of the current recommendation."""
         config: Mapping[str, Any] | None = optimiser.recommend()
         if config is not None:
             return self.benchmark.evaluate(config, self.benchmark.problem.ladder.top)
         return None if math.isnan(self.best[1]) else self.best[1]
 
     def _release(self, recommended: float | None) -> None:
-        """Hands on the evaluations of the last batch."""
+        """Emit the evaluations of the last batch, the last one with the value of the recommendation."""
         held, self.held = self.held, []
         for place, evaluation in enumerate(held):
             last = place == len(held) - 1

@@ -1,12 +1,14 @@
-"""Hyperband and BOHB of HpBandSter, asked and told.
+"""Run Hyperband and BOHB of HpBandSter without its network.
 
-HpBandSter is built around a master that sends jobs to workers through a name server. What decides is apart from that:
-configuration generators, iterations of successive halving and the master's two steps, "what runs next" and "a job has
-ended". These are the original's code here; only the network between them is left out, which is where the package hangs
-under NumPy 2 (its transport refuses NumPy's scalars in a thread of its own).
+HpBandSter has a master that sends jobs to workers through a name server. The decisions are made in other parts: the
+configuration generators, the iterations of successive halving, and two steps of the master ("what runs next" and "a job
+has ended"). This module calls the original code of these parts. It leaves out the network, because that hangs under
+NumPy 2: the transport refuses NumPy's scalars in one of its threads.
 """
 
-# ruff: noqa: PLC0415 - peers are imported where a run is made
+# Peers are imported where a run is made, and may be missing.
+# ruff: noqa: PLC0415
+# pyright: reportMissingImports=false
 
 import threading
 from collections.abc import Sequence
@@ -14,18 +16,27 @@ from functools import partial
 from typing import Any
 
 from bmbo import Problem
-from experiments.harness.contract import Job, MethodEntry, Start
-from experiments.methods.peer_support import GlobalNumPy, PeerSpace, Rungs, loss_of, require, to_configspace
+from experiments.harness.method_interface import Job, Start
+from experiments.methods.peer_support import (
+    GlobalNumPy,
+    PeerSpace,
+    Rungs,
+    loss_of,
+    require,
+    rung_method,
+    to_configspace,
+)
 
 
-def _unplugged(optimiser: str) -> type:
-    """The class HyperBand or BOHB over a master without a dispatcher: the order of bases puts ours under it."""
+def _without_network(optimiser: str) -> type:
+    """Return the class HyperBand or BOHB with a master that has no dispatcher as its base class."""
     from hpbandster import optimizers
     from hpbandster.core.master import Master
 
-    class Unplugged(Master):
+    class MasterWithoutNetwork(Master):
         def __init__(self, config_generator: Any) -> None:
-            # What the original's steps read; its own __init__ would also start threads and look for a name server.
+            # These are the attributes that the original's steps read. The original __init__ would also start threads
+            # and look for a name server.
             self.config_generator = config_generator
             self.iterations: list[Any] = []
             self.config: dict[str, Any] = {}
@@ -35,11 +46,12 @@ def _unplugged(optimiser: str) -> type:
             self.num_running_jobs = 0
             self.job_queue_sizes = (0, 1)
 
-    return type(f"Unplugged{optimiser}", (getattr(optimizers, optimiser), Unplugged), {})
+    # The order of the base classes puts our master below the optimiser.
+    return type(f"{optimiser}WithoutNetwork", (getattr(optimizers, optimiser), MasterWithoutNetwork), {})
 
 
 class _Run:
-    """One run; jobs of a batch are in flight together, as with `batch_size` workers of equal speed."""
+    """Run HpBandSter. The jobs of a batch run together, as with `batch_size` workers of equal speed."""
 
     def __init__(
         self, master: Any, problem: Problem, space: PeerSpace, rungs: Rungs, *, seed: int, batch_size: int
@@ -53,7 +65,7 @@ class _Run:
         self._flying: list[Any] = []
 
     def ask(self) -> list[Job]:
-        """See `Optimiser`."""
+        """Return the next jobs, see `Optimiser`."""
         with self._numpy.held():
             self._flying = [self._next() for _ in range(self._batch_size)]
         return [
@@ -62,7 +74,7 @@ class _Run:
         ]
 
     def tell(self, jobs: list[Job], values: list[float]) -> None:
-        """See `Optimiser`."""
+        """Tell the peer the values, see `Optimiser`."""
         with self._numpy.held():
             for flying, _, value in zip(self._flying, jobs, values, strict=True):
                 loss = loss_of(self._problem, value)
@@ -73,10 +85,10 @@ class _Run:
                 self._master.job_callback(flying)
 
     def recommend(self) -> None:
-        """The best observed."""
+        """Return None, which stands for the best value observed."""
 
     def _next(self) -> Any:
-        """What `Master.run` would submit now; where all wait for results it opens the next iteration, as it does."""
+        """Return the job that `Master.run` would submit now. Like it, open a new iteration if all others wait."""
         from hpbandster.core.dispatcher import Job as PeerJob
 
         while True:
@@ -92,11 +104,11 @@ class _Run:
 def _make(
     problem: Problem, seed: int, batch_size: int, starts: Sequence[Start], total_cost: float, *, optimiser: str
 ) -> _Run:
-    """A `Factory` but for the class of `hpbandster.optimizers`."""
+    """Start a run. With `optimiser`, the class of `hpbandster.optimizers`, fixed this is a `Factory`."""
     del starts, total_cost
     require("hpbandster", "ConfigSpace")
     space, rungs = PeerSpace(problem.space), Rungs.of(problem.ladder)
-    master = _unplugged(optimiser)(
+    master = _without_network(optimiser)(
         configspace=to_configspace(space, seed),
         eta=rungs.eta,
         min_budget=rungs.smallest,
@@ -106,22 +118,21 @@ def _make(
 
 
 DIFFERS = (
-    "budgets eta^m for level m, eta the mean ratio of neighbouring costs as a whole number, so that rungs are levels; "
-    "iterations follow one another without end. No name server and no workers: the original's generators, iterations "
-    "and master's steps are called in this process, a batch in flight at once. A configuration promoted is evaluated "
-    "anew and charged in full. Takes no starts"
+    "Iterations follow one another without end. There is no name server and there are no workers: the generators, "
+    "iterations and master's steps of the original are called in this process, and a batch runs at once. A "
+    "promoted configuration is evaluated again and charged in full. Takes no starts"
 )
 
+PACKAGES = ("hpbandster", "ConfigSpace")
+
 ENTRIES = tuple(
-    MethodEntry(
-        name=name,
-        factory=partial(_make, optimiser=optimiser),
-        takes_starts=False,
-        batch=True,
-        paper=paper,
-        where=f"HpBandSter, optimizers.{optimiser}",
-        differs=DIFFERS,
-        packages=("hpbandster", "ConfigSpace"),
+    rung_method(
+        name,
+        partial(_make, optimiser=optimiser),
+        paper,
+        f"HpBandSter, optimizers.{optimiser}",
+        DIFFERS,
+        packages=PACKAGES,
     )
     for name, optimiser, paper in (
         ("hyperband", "HyperBand", "Li et al. 2018, Hyperband: A Novel Bandit-Based Approach"),

@@ -1,6 +1,7 @@
-"""Optuna, asked and told: its Gaussian process and TPE at the top fidelity, and TPE under its Hyperband pruner."""
+"""Run Optuna through ask and tell: its Gaussian process and TPE at the top fidelity, and TPE with Hyperband."""
 
-# ruff: noqa: PLC0415 - peers are imported where a run is made
+# Peers are imported where a run is made, and may be missing.
+# ruff: noqa: PLC0415
 
 import math
 import warnings
@@ -9,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from bmbo import Problem
-from experiments.harness.contract import MethodEntry, Start
+from experiments.harness.method_interface import MethodEntry, Start
 from experiments.methods.peer_support import Climb, PeerSpace, Rungs, require
 
 
 class _Run:
-    """A study in memory; trials climb `levels`, and results below the top are intermediate values."""
+    """Run an Optuna study in memory. Results below the top are intermediate values of its trials."""
 
     def __init__(self, problem: Problem, study: Any, space: PeerSpace, rungs: Rungs) -> None:
         self._study = study
@@ -24,12 +25,12 @@ class _Run:
         self._distributions = _distributions(space)
 
     def begin(self) -> tuple[Any, Mapping[str, Any]]:
-        """A new trial of the study."""
+        """Return a new trial of the study and its configuration."""
         trial = self._study.ask(self._distributions)
         return trial, self._space.from_peer(trial.params)
 
     def report(self, trial: Any, level: int, value: float) -> bool:
-        """Tell it, and whether the pruner lets it go on; the top ends a trial."""
+        """Tell Optuna a value, and return whether the trial goes on. The top level ends a trial."""
         from optuna.trial import TrialState
 
         if not math.isfinite(value):
@@ -44,7 +45,7 @@ class _Run:
         return False
 
     def add_start(self, start: Start) -> None:
-        """An evaluation of the starting design: complete at the top, else pruned where it was evaluated."""
+        """Add an evaluation of the starting design: complete at the top, and pruned at its level otherwise."""
         from optuna.trial import TrialState, create_trial
 
         job, value = start
@@ -82,7 +83,10 @@ def _make(
     sampler: str,
     climbs: bool = False,
 ) -> Climb:
-    """A `Factory` but for the sampler's class and whether trials begin at the lowest level."""
+    """Start a run. With `sampler`, a class, and `climbs` fixed this is a `Factory`.
+
+    `climbs` says whether trials begin at the lowest level.
+    """
     del total_cost
     require("optuna", *(["torch"] if sampler == "GPSampler" else []))
     import optuna
@@ -93,11 +97,11 @@ def _make(
     if climbs:
         pruner = optuna.pruners.HyperbandPruner(min_resource=1, max_resource=rungs.largest, reduction_factor=rungs.eta)
     with warnings.catch_warnings():
-        # It is experimental, which is known.
+        # We know that the sampler is experimental.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         made = getattr(optuna.samplers, sampler)(seed=seed)
     study = optuna.create_study(
-        # The pruner deals trials to brackets by a hash of this name, which is random unless given.
+        # The pruner assigns trials to brackets by a hash of this name. Without a name, Optuna draws a random one.
         study_name=f"seed-{seed}",
         sampler=made,
         pruner=pruner,
@@ -112,6 +116,10 @@ def _make(
 
 
 TPE = "Bergstra et al. 2011, Algorithms for Hyper-Parameter Optimization"
+TOP_ONLY = (
+    "stock settings; top fidelity alone, so that of the starts it uses those at the top; a batch is asked one after "
+    "the other, running trials known to the sampler"
+)
 
 ENTRIES = (
     MethodEntry(
@@ -121,8 +129,7 @@ ENTRIES = (
         batch=True,
         paper="Gaussian process with log expected improvement (Ament et al. 2023)",
         where="Optuna, samplers.GPSampler",
-        differs="stock settings; top fidelity alone, so that of the starts it uses those at the top; a batch is "
-        "asked one after the other, running trials known to the sampler",
+        differs=TOP_ONLY,
         packages=("optuna", "torch"),
     ),
     MethodEntry(
@@ -132,8 +139,7 @@ ENTRIES = (
         batch=True,
         paper=TPE,
         where="Optuna, samplers.TPESampler",
-        differs="stock settings; top fidelity alone, so that of the starts it uses those at the top; a batch is "
-        "asked one after the other, running trials known to the sampler",
+        differs=TOP_ONLY,
         packages=("optuna",),
     ),
     MethodEntry(

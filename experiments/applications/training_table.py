@@ -1,7 +1,8 @@
-"""Tables of an application: configurations with their losses at all levels, from which a stand-in is made.
+"""Train an application at many configurations and all levels, and write the losses to a table for its stand-in.
 
-A row's configuration is a point of one scrambled Sobol sequence, whatever rows are asked for, or one that a run
-visited. Rows are appended as they end; the same command goes on where it stopped.
+The configuration of a row is a point of one scrambled Sobol sequence, or a configuration that a run visited. A row does
+not depend on which other rows are asked for. Rows are appended as they finish, and the same command continues where it
+stopped.
 """
 
 import csv
@@ -26,26 +27,36 @@ from tqdm import tqdm
 
 import bmbo
 from experiments.applications.application import Application, Config, Deadline, OutOfTimeError
-from experiments.applications.evaluation import SEED, TIMEOUT, canonical, capped, evaluate, get, key_of, module_of
-from experiments.applications.training_cache import KeptPauses, KeptStates, MemoryShelf, shelf
+from experiments.applications.cached_evaluation import (
+    SEED,
+    TIMEOUT,
+    canonical,
+    capped,
+    evaluate,
+    get_application,
+    key_of,
+    module_of,
+)
+from experiments.applications.training_cache import MemoryStore, StoredPauses, StoredStates, default_store
+from experiments.harness.package_versions import version_of
 from experiments.harness.subprocess_job import thread_limits
-from experiments.harness.versions import version_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "tables"
 
 SOBOL_SEED = 20220919
-"""Any number; it must not change, or tables could not be added to."""
+"""Any number. It must not change, because new rows must belong to the same sequence."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One configuration.
+    """Hold one row of a table.
 
     Attributes:
-        name: its place in the sequence, or "v" and a digest for one that a run visited.
-        losses: a level each; NaN where the time was not enough.
-        seconds: of training from each level below; NaN where they were not measured.
-        seed: of the training.
+        name: the index in the sequence, or "v" and a digest for a configuration that a run visited.
+        config: the configuration.
+        losses: the loss of each level; NaN if the time was not enough.
+        seconds: the seconds of training from the level below, for each level; NaN if they were not measured.
+        seed: the seed of the training.
     """
 
     name: str
@@ -58,17 +69,17 @@ class Row:
 Keep = Callable[[Row], None]
 
 RowMaker = Callable[[str, str, Config, int, float], Row]
-"""From an application, a row's name, a configuration, a seed and seconds."""
+"""Makes a row from the names of an application and a row, a configuration, a seed, and the seconds that it may take."""
 
 
 def path_of(name: str) -> Path:
-    """Where the table of an application is kept."""
+    """Return the path of an application's table."""
     return FOLDER / f"{name}.csv"
 
 
 def sobol_rows(space: bmbo.Space, start: int, stop: int) -> dict[str, Config]:
-    """Configurations by the names of their rows, from `start` up to and without `stop`."""
-    # Whole powers of two are balanced, and beginnings of a longer sequence are the same.
+    """Return the configurations of the rows from `start` to `stop - 1`, by the names of the rows."""
+    # A power of two gives a balanced sequence, and a longer sequence begins with the same points.
     sequence = qmc.Sobol(space.dim, scramble=True, rng=np.random.default_rng(SOBOL_SEED))
     points = sequence.random_base2(math.ceil(math.log2(stop)))
     snapped = space.snap(np.asarray(points, np.float64))
@@ -76,22 +87,22 @@ def sobol_rows(space: bmbo.Space, start: int, stop: int) -> dict[str, Config]:
 
 
 def visited_rows(space: bmbo.Space, configs: Iterable[Config]) -> dict[str, Config]:
-    """Configurations that are not of the sequence."""
+    """Return configurations that are not in the sequence, by the names of their rows."""
     found: dict[str, Config] = {}
     for config in configs:
-        space.encode(config)  # refuses what is outside the space
+        space.encode(config)  # raises an error if it is outside the space
         found["v" + hashlib.sha256(canonical(config).encode()).hexdigest()[:12]] = config
     return found
 
 
 def read_configs(path: Path) -> list[Config]:
-    """Of a file with one in JSON a line."""
+    """Return the configurations of a file with one per line, in JSON."""
     return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
 
 
-def trained(application: Application, name: str, config: Config, seed: int, timeout: float) -> Row:
-    """A row, each level continued from the one below it."""
-    states = KeptStates(MemoryShelf(), name)
+def train_row(application: Application, name: str, config: Config, seed: int, timeout: float) -> Row:
+    """Return a row, with each level continued from the one below it."""
+    states = StoredStates(MemoryStore(), name)
     num_levels = application.problem.ladder.num_levels
     losses, seconds = [math.nan] * num_levels, [math.nan] * num_levels
     deadline = Deadline.after(timeout)
@@ -105,21 +116,21 @@ def trained(application: Application, name: str, config: Config, seed: int, time
     return Row(name, config, tuple(losses), tuple(seconds), seed)
 
 
-def trained_by_name(application: str, name: str, config: Config, seed: int, timeout: float) -> Row:
-    """See `trained`."""
-    return trained(get(application), name, config, seed, timeout)
+def train_row_by_name(application: str, name: str, config: Config, seed: int, timeout: float) -> Row:
+    """Return a row of the application with this name, see `train_row`."""
+    return train_row(get_application(application), name, config, seed, timeout)
 
 
-def evaluated_by_name(application: str, name: str, config: Config, seed: int, timeout: float) -> Row:
-    """A row of what runs may have evaluated: only levels that are not known are trained, and no seconds are told."""
-    made = get(application)
+def evaluate_row_by_name(application: str, name: str, config: Config, seed: int, timeout: float) -> Row:
+    """Return a row of a configuration that runs may know already. Only unknown levels are trained; seconds are NaN."""
+    made = get_application(application)
     levels = range(made.problem.ladder.num_levels)
     losses = tuple(evaluate(made, config, level, seed=seed, timeout=timeout) for level in levels)
     return Row(name, config, losses, (math.nan,) * len(levels), seed)
 
 
 def read(path: Path, problem: bmbo.Problem) -> list[Row]:
-    """The rows of a table."""
+    """Return the rows of a table."""
     with path.open(newline="") as file:
         lines = list(csv.DictReader(line for line in file if not line.startswith("#")))
     levels = range(problem.ladder.num_levels)
@@ -132,7 +143,7 @@ def read(path: Path, problem: bmbo.Problem) -> list[Row]:
             int(line["seed"]),
         )
         for line in lines
-        # One that was cut short while it was written has no end.
+        # A line that was cut while it was written has no seed.
         if line["seed"]
     ]
 
@@ -152,16 +163,18 @@ def _text(value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Making:
-    """A table that is being made.
+class TableBuilder:
+    """Build a table, row by row.
 
     Attributes:
-        application: its name.
-        path: of the table.
-        jobs: trainings at once.
-        timeout: seconds of a row, or of all rows where they are trained together.
-        note: of what cannot be found out: the hardware, the command.
-        make_row: makes one, where rows are not trained together.
+        application: the name of the application.
+        path: the path of the table.
+        jobs: the number of trainings at the same time.
+        seed: the seed of the trainings.
+        timeout: the seconds for a row, or for all rows if they are trained together.
+        note: a text for the first line, such as the hardware.
+        quiet: whether the progress bar is hidden.
+        make_row: makes a row, if rows are not trained together.
     """
 
     application: str
@@ -171,11 +184,11 @@ class Making:
     timeout: float = TIMEOUT
     note: str = ""
     quiet: bool = False
-    make_row: RowMaker = trained_by_name
+    make_row: RowMaker = train_row_by_name
 
-    def make(self, wanted: Mapping[str, Config]) -> int:
-        """Adds the rows that are not there; gives how many of the wanted ones there are now."""
-        application = get(self.application)
+    def build(self, wanted: Mapping[str, Config]) -> int:
+        """Add the wanted rows that are missing, and return how many of the wanted rows the table has now."""
+        application = get_application(self.application)
         application.prepare()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         there = {row.name for row in read(self.path, application.problem)} if self.path.is_file() else set[str]()
@@ -187,23 +200,23 @@ class Making:
 
             def keep(row: Row) -> None:
                 if any(math.isnan(loss) for loss in row.losses):
-                    # Not in the table, so that the same command tries it again, perhaps with more time.
+                    # It is not written, so that the same command tries it again, perhaps with more time.
                     bar.write(f"the time was not enough for row {row.name}", file=sys.stderr)
                     return
                 _write_row(file, application.problem, row)
                 bar.update()
 
-            if self.make_row is trained_by_name and hasattr(module_of(self.application), "train_many"):
-                (self._shared_out if self.jobs > 1 else self._together)(left, keep)
+            if self.make_row is train_row_by_name and hasattr(module_of(self.application), "train_many"):
+                (self._kinds_in_processes if self.jobs > 1 else self._train_together)(left, keep)
             elif self.jobs > 1:
-                self._apart(left, keep)
+                self._rows_in_processes(left, keep)
             else:
                 for name, config in left.items():
                     keep(self.make_row(self.application, name, config, self.seed, self.timeout))
         return len({row.name for row in read(self.path, application.problem)} & set(wanted))
 
-    def _apart(self, left: Mapping[str, Config], keep: Keep) -> None:
-        """In processes of their own, with a share of the processors each."""
+    def _rows_in_processes(self, left: Mapping[str, Config], keep: Keep) -> None:
+        """Make each row in a process, with a share of the processors for each process."""
         os.environ.update(thread_limits(max(1, (os.cpu_count() or 1) // self.jobs)))
         pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
         try:
@@ -216,8 +229,8 @@ class Making:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _shared_out(self, left: Mapping[str, Config], keep: Keep) -> None:
-        """What can be trained together in one process, processes side by side."""
+    def _kinds_in_processes(self, left: Mapping[str, Config], keep: Keep) -> None:
+        """Train rows of the same kind together in one process, with several processes at the same time."""
         kinds: dict[Any, dict[str, Config]] = {}
         for name, config in left.items():
             kinds.setdefault(module_of(self.application).kind(config), {})[name] = config
@@ -226,10 +239,10 @@ class Making:
             min(shares, key=len).update(group)
         context = get_context("spawn")
         rows: Any = context.Queue()
-        workers = [context.Process(target=self._together_into, args=(share, rows)) for share in shares if share]
+        workers = [context.Process(target=self._train_into_queue, args=(share, rows)) for share in shares if share]
         for worker in workers:
             worker.start()
-        # Asked before the queue is: what a worker has left there is read after its end, also if it was killed.
+        # The workers are checked before the queue. So rows that a worker left there are read even if it was killed.
         going = True
         while going:
             going = any(worker.is_alive() for worker in workers)
@@ -239,13 +252,13 @@ class Making:
             except queue.Empty:
                 pass
 
-    def _together_into(self, left: Mapping[str, Config], rows: Any) -> None:
-        """In a process of its own."""
-        self._together(left, rows.put)
+    def _train_into_queue(self, left: Mapping[str, Config], rows: Any) -> None:
+        """Train rows together and put them into a queue. This runs in a worker process."""
+        self._train_together(left, rows.put)
 
-    def _together(self, left: Mapping[str, Config], keep: Keep) -> None:
-        """As many at once as the application likes."""
-        application, many = get(self.application), module_of(self.application).train_many
+    def _train_together(self, left: Mapping[str, Config], keep: Keep) -> None:
+        """Train rows together, as many at once as the application chooses."""
+        application, many = get_application(self.application), module_of(self.application).train_many
         names, configs = list(left), list(left.values())
 
         def emit(index: int, losses: Sequence[float], _: int, seconds: float) -> None:
@@ -253,7 +266,7 @@ class Making:
             times = (math.nan,) * (len(values) - 1) + (round(seconds, 3),)
             keep(Row(names[index], configs[index], values, times, self.seed))
 
-        pauses = KeptPauses(shelf(), [key_of(application, config, self.seed) for config in configs])
+        pauses = StoredPauses(default_store(), [key_of(application, config, self.seed) for config in configs])
         try:
             many(configs, self.seed, Deadline.after(self.timeout), emit, pauses)
         except OutOfTimeError:
@@ -261,7 +274,7 @@ class Making:
 
 
 def _opened(path: Path) -> TextIO:
-    """For appending, after a line that was cut short."""
+    """Open a table for appending, without a last line that was cut."""
     if path.is_file() and (content := path.read_bytes()) and not content.endswith(b"\n"):
         path.write_bytes(content[: content.rfind(b"\n") + 1])
     return path.open("a", newline="")

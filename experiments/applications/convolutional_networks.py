@@ -1,12 +1,12 @@
-"""Convolutional networks for small images, and their training an epoch at a time, in plain JAX.
+"""Train convolutional networks for small images in plain JAX, one epoch at a time.
 
-The state after an epoch is all that the next one needs: what is random in an epoch (the order of images, dropout) is a
-function of the seed and the number of the epoch, and no schedule looks ahead. So a training that is stopped and
-continued gives what one go gives, to the last bit on one device.
+The state after an epoch is all that the next epoch needs. The random parts of an epoch (the order of images and
+dropout) depend on the seed and the number of the epoch only, and there is no schedule. So a training that is stopped
+and continued gives the same result as one that is not, to the last bit on one device.
 
-Two programs are compiled for an architecture, one for a step and one for evaluation. The data lie on the device, as
-bytes. The dropout rate is an argument, and dense layers after the first are one loop, so that neither the rate nor
-the depth makes a program larger.
+Two programs are compiled for an architecture: one for a step and one for evaluation. The data are on the device, as
+bytes. The dropout rate is an argument, and the dense layers after the first are one loop. So neither the rate nor the
+depth makes a program larger.
 """
 
 import io
@@ -24,23 +24,24 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
 SIDE = 32
-"""Pixels along an image's edge."""
+"""Pixels along the edge of an image."""
 
 NUM_COLOURS = 3
 NUM_CLASSES = 10
 
 BATCH = 128
-"""Images a step; those beyond the last whole batch of an epoch wait for another epoch's order."""
+"""Images per step. An epoch leaves out the images after its last whole batch; the next epoch has another order."""
 
 SLICE = 500
-"""Images evaluated at once: 0.3 GB of activations in the widest network, so that several trainings share a GPU."""
+"""Images that are evaluated at once. The widest network needs 0.3 GB of activations, so several trainings can share a
+GPU."""
 
 LEARNING_RATE = 1e-3
-"""Adam's usual one."""
+"""The usual learning rate of Adam."""
 
 REPEATABLE: dict[str, bool | int | float | str] = {"xla_gpu_deterministic_ops": True}
-"""Sums on a GPU in a fixed order, by algorithms that are not chosen by a race; which also saves the time of the race.
-Other devices have no such choice and ignore it."""
+"""On a GPU, sums have a fixed order, and algorithms are not chosen by timing them, which also saves time. Other devices
+ignore this option."""
 
 Pooling = Literal["max", "average"]
 Parameters = dict[str, Any]
@@ -48,13 +49,13 @@ Parameters = dict[str, Any]
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a program is compiled for: hashable, no arrays.
+    """Describe what a program is compiled for. It is hashable and holds no arrays.
 
     Attributes:
-        num_convolutions: 3x3 convolutions, each with 2x2 pooling after it.
-        channels: of the first convolution; every further one has twice as many as the one before.
-        depth: dense hidden layers.
-        width: units of each of them.
+        num_convolutions: the number of 3x3 convolutions, each followed by 2x2 pooling.
+        channels: the channels of the first convolution. Each further one has twice as many as the one before.
+        depth: the number of dense hidden layers.
+        width: the units of each dense hidden layer.
         pooling: how four pixels become one.
     """
 
@@ -66,24 +67,24 @@ class Architecture:
 
     @property
     def features(self) -> int:
-        """Numbers that the convolutions hand to the dense layers."""
+        """Return the number of outputs of the convolutions, which are the inputs of the dense layers."""
         side = SIDE >> self.num_convolutions
         return side * side * (self.channels << (self.num_convolutions - 1))
 
 
-@partial(register_dataclass, data_fields=["pixels", "labels"], meta_fields=[])
+@register_dataclass
 @dataclass(frozen=True)
 class Labelled:
-    """Images with their classes."""
+    """Hold images with their classes."""
 
     pixels: UInt8[Array, "n 32 32 3"]
     labels: Int[Array, " n"]
 
 
-@partial(register_dataclass, data_fields=["training", "evaluation", "mean", "deviation"], meta_fields=[])
+@register_dataclass
 @dataclass(frozen=True)
 class Images:
-    """The data, and what its pixels are standardised by: moments of each colour over the training images."""
+    """Hold the data, and the mean and deviation of each colour over the training images."""
 
     training: Labelled
     evaluation: Labelled
@@ -92,7 +93,7 @@ class Images:
 
     @classmethod
     def of(cls, arrays: dict[str, np.ndarray]) -> "Images":
-        """From `x_train`, `y_train`, `x_test` and `y_test`, put on the device."""
+        """Return the data from `x_train`, `y_train`, `x_test` and `y_test`, on the device."""
         moments = [f(arrays["x_train"], axis=(0, 1, 2), keepdims=True, dtype=np.float64) for f in (np.mean, np.std)]
         mean, deviation = (jnp.asarray(each, jnp.float32) for each in moments)
         training, evaluation = (
@@ -102,28 +103,28 @@ class Images:
         return cls(training, evaluation, mean, deviation)
 
     def standardised(self, pixels: UInt8[Array, "n 32 32 3"]) -> Float[Array, "n 32 32 3"]:
-        """What a network sees of some images."""
+        """Return pixels as a network sees them, standardised for each colour."""
         return (pixels.astype(jnp.float32) - self.mean) / self.deviation
 
 
-@partial(register_dataclass, data_fields=["parameters", "optimiser", "step"], meta_fields=[])
+@register_dataclass
 @dataclass(frozen=True)
 class State:
-    """A training after so many steps."""
+    """Hold a training after a number of steps."""
 
     parameters: Parameters
     optimiser: Any
     step: Int[Array, ""]
 
     def to_bytes(self) -> bytes:
-        """All of it, exactly."""
+        """Return the exact state as bytes."""
         buffer = io.BytesIO()
         np.savez(buffer, *(np.asarray(leaf) for leaf in jax.tree.leaves(self)))
         return buffer.getvalue()
 
     @classmethod
     def from_bytes(cls, architecture: Architecture, content: bytes) -> "State":
-        """What `to_bytes` wrote of a network of this architecture."""
+        """Return the state in some bytes. Raise `ValueError` if it belongs to another architecture."""
         shapes, structure = jax.tree.flatten(shape_of_state(architecture))
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             leaves = [arrays[name] for name in arrays.files]
@@ -137,7 +138,7 @@ def _adam() -> optax.GradientTransformation:
 
 
 def _parameters(architecture: Architecture, draw: Callable[[tuple[int, ...]], np.ndarray]) -> Parameters:
-    """A network from standard normal draws: weights [..., outputs] scaled as He et al. do, and no bias yet."""
+    """Return a network from standard normal draws: weights [..., outputs] scaled as in He et al., and zero biases."""
 
     def layer(*shape: int, fan_in: int, bias: tuple[int, ...]) -> Parameters:
         return {"weights": draw(shape) * np.float32(np.sqrt(2 / fan_in)), "bias": np.zeros(bias, np.float32)}
@@ -155,7 +156,7 @@ def _parameters(architecture: Architecture, draw: Callable[[tuple[int, ...]], np
 
 
 def begin(architecture: Architecture, seed: int) -> State:
-    """An untrained network; drawn on the host, which costs no compilation."""
+    """Return an untrained network. It is drawn on the host, which needs no compilation."""
     draw = partial(np.random.default_rng(seed).standard_normal, dtype=np.float32)
     zeros = jax.tree.map(lambda each: np.zeros(each.shape, each.dtype), shape_of_state(architecture))
     return jax.device_put(replace(zeros, parameters=_parameters(architecture, draw)))
@@ -163,7 +164,7 @@ def begin(architecture: Architecture, seed: int) -> State:
 
 @cache
 def shape_of_state(architecture: Architecture) -> State:
-    """Shapes and types in place of a state's arrays."""
+    """Return a state with shapes and types in place of arrays."""
     draw = cast(Callable[..., np.ndarray], partial(jnp.zeros, dtype=jnp.float32))
 
     def start() -> State:
@@ -174,12 +175,12 @@ def shape_of_state(architecture: Architecture) -> State:
 
 
 def num_bytes(architecture: Architecture) -> int:
-    """Of a state."""
+    """Return the size of a state in bytes."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shape_of_state(architecture)))
 
 
 def _pool(pooling: Pooling, maps: Float[Array, "n h w c"]) -> Float[Array, "n h/2 w/2 c"]:
-    """By reshaping, not by windows: the gradient of a window's maximum is a scatter, which is slow in a fixed order."""
+    """Return the pooled maps, by reshaping: the gradient of a window's maximum is a scatter, slow in a fixed order."""
     num, height, width, channels = maps.shape
     squares = maps.reshape(num, height // 2, 2, width // 2, 2, channels)
     return squares.max((2, 4)) if pooling == "max" else squares.mean((2, 4))
@@ -201,7 +202,7 @@ def logits_of(
     seen: Float[Array, "n 32 32 3"],
     dropout: tuple[PRNGKeyArray, Float[Array, ""]] | None = None,
 ) -> Float[Array, "n 10"]:
-    """What the network says of standardised images; with dropout (a key and a rate) as in training."""
+    """Return the logits of standardised images, with dropout (a key and a rate) in training."""
 
     def dense(hidden: Array, layer: Parameters, index: Int[Array, ""] | int) -> Array:
         active = jax.nn.relu(hidden @ layer["weights"] + layer["bias"])
@@ -219,7 +220,7 @@ def logits_of(
 
 
 def _losses(logits: Float[Array, "n 10"], labels: Int[Array, " n"]) -> Float[Array, " n"]:
-    # By a product with ones and zeros: the gradient of an indexed choice is a scatter.
+    # A product with ones and zeros, because the gradient of an index is a scatter.
     return -(jax.nn.one_hot(labels, NUM_CLASSES) * jax.nn.log_softmax(logits)).sum(1)
 
 
@@ -233,10 +234,10 @@ def one_step(
     dropout: Float[Array, ""],
     seed: Int[Array, ""],
 ) -> State:
-    """A step on the batch whose turn it is in an epoch's order; uses up the state that it is given.
+    """Return the state after a step on the next batch of an epoch's order. The given state is consumed.
 
-    Epochs are not a loop inside the program: a step takes longer than its dispatch, and on CPUs the gradient of a
-    convolution was measured to be seven times slower in a loop of XLA's than outside.
+    The loop over an epoch is not part of the program. A step takes longer than its dispatch, and on CPUs the gradient
+    of a convolution was measured to be seven times slower inside an XLA loop than outside.
     """
     chosen = order[state.step % order.shape[0]]
     seen, labels = images.standardised(images.training.pixels[chosen]), images.training.labels[chosen]
@@ -248,19 +249,19 @@ def one_step(
 
 
 def steps_per_epoch(images: Images) -> int:
-    """Whole batches in the training images."""
+    """Return the number of whole batches in the training images."""
     return max(1, images.training.labels.shape[0] // BATCH)
 
 
 def num_epochs(state: State, images: Images) -> int:
-    """Epochs that a training has done."""
+    """Return the number of finished epochs."""
     return int(state.step) // steps_per_epoch(images)
 
 
 def one_epoch(architecture: Architecture, state: State, images: Images, dropout: float, seed: int) -> State:
-    """A pass over the training images, in an order of its own; uses up the state that it is given, and waits."""
+    """Return the state after a pass over the training images in a new order. The given state is consumed."""
     num, num_steps = images.training.labels.shape[0], steps_per_epoch(images)
-    # The number of the epoch is part of the seed: nothing random need be kept in a state.
+    # The number of the epoch is part of the seed, so a state needs no random key.
     order = np.random.default_rng((seed, num_epochs(state, images))).permutation(num).astype(np.int32)
     batches = order[: num_steps * BATCH].reshape(num_steps, -1)
     arguments = jax.device_put({"order": batches, "dropout": np.float32(dropout), "seed": np.uint32(seed)})
@@ -273,14 +274,14 @@ def one_epoch(architecture: Architecture, state: State, images: Images, dropout:
 def evaluate(
     architecture: Architecture, parameters: Parameters, images: Images
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Mean negative log-likelihood and accuracy on the evaluation images."""
+    """Return the mean negative log-likelihood and the accuracy on the evaluation images."""
     pixels, labels = images.evaluation.pixels, images.evaluation.labels
     num = labels.shape[0]
     size = min(SLICE, num)
 
     def one_slice(start: Int[Array, ""]) -> tuple[Array, Array]:
         places = start + jnp.arange(size)
-        # The last slice may reach beyond the end: those places count for nothing.
+        # The last slice may reach beyond the end. These indices do not count.
         counts, places = places < num, jnp.minimum(places, num - 1)
         logits = logits_of(architecture, parameters, images.standardised(pixels[places]))
         right = logits.argmax(1) == labels[places]
