@@ -182,7 +182,10 @@ def test_mistakes_on_the_command_line_are_one_sentence(folder, said):
     assert refusal(said, "run", "nowhere.toml") == "there is no study file nowhere.toml"
     assert refusal(said, "rum", "study.toml").startswith("argument COMMAND: invalid choice: 'rum'")
     assert refusal(said).startswith("the following arguments are required: COMMAND")
-    assert "argument --n-trials: must be positive, got 0" in refusal(said, "run", "study.toml", "--n-trials", "0")
+    sentence = "argument --n-trials: the value must be a whole number of at least 1, got 0"
+    assert sentence in refusal(said, "run", "study.toml", "--n-trials", "0")
+    sentence = "argument --timeout: the value must be positive, got -1.0"
+    assert sentence in refusal(said, "run", "study.toml", "--timeout=-1")
     assert "invalid whole number value: 'x'" in refusal(said, "run", "study.toml", "--n-trials", "x")
     assert refusal(said, "status").startswith("give a study file, or --storage URL and --study NAME")
     assert refusal(said, "status", "--study", "study").startswith("give the study's storage: in its file, by --storage")

@@ -8,10 +8,13 @@ import time
 
 import pytest
 
-from bmbo.cli.worker_without_planning import current_term
 from bmbo.ledger import Ledger
+from bmbo.ledger.planner_lease import current_term
 from support import command_line
 from support.command_line import STUDY, record
+
+# Every test starts processes.
+pytestmark = pytest.mark.slow
 
 # Fixtures that both files of tests share.
 folder, said = command_line.folder, command_line.said

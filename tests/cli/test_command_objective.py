@@ -14,8 +14,8 @@ from functools import partial
 
 import pytest
 
-from bmbo.cli.command_objective import Command, CommandError
-from bmbo.executors import LocalProcesses
+from bmbo.cli.command_objective import CommandError, CommandObjective
+from bmbo.executors import LocalProcessExecutor
 from bmbo.study.trial import Trial
 
 TRIAL = Trial(number=7, params={"lr": 0.1 + 0.2, "layers": 3, "pool": "max, or so", "bias": True}, fidelity=10, level=1)
@@ -49,13 +49,13 @@ def seen(tmp_path):
 
 def test_arguments_reach_the_program_exactly_as_they_are(echo, tmp_path):
     words = ["--lr={lr}", "{layers}", "{pool}", "{bias}", "{fidelity}-{level}-{number}", "{{literal}} $HOME * ; ls", ""]
-    assert Command([*echo, *words], names=NAMES)(TRIAL) == 1.5
+    assert CommandObjective([*echo, *words], names=NAMES)(TRIAL) == 1.5
     expected = ["--lr=0.30000000000000004", "3", "max, or so", "true", "10-1-7", "{literal} $HOME * ; ls", ""]
     assert seen(tmp_path)["argv"] == expected
 
 
 def test_a_string_is_split_into_words_and_its_values_are_not(echo, tmp_path):
-    command = Command(f"{{python}} '{echo[1]}' --pool {{pool}} 'two words' {{params_json}}", names=NAMES)
+    command = CommandObjective(f"{{python}} '{echo[1]}' --pool {{pool}} 'two words' {{params_json}}", names=NAMES)
     assert command(TRIAL) == 1.5
     argv = seen(tmp_path)["argv"]
     assert argv[:3] == ["--pool", "max, or so", "two words"]
@@ -66,7 +66,7 @@ def test_environment_and_folder_are_the_ones_asked_for(echo, tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
     env = {"LR": "{lr}", "REST": "{layers} {pool} {bias}"}
-    assert Command(echo, workdir=folder, env=env, names=NAMES)(TRIAL) == 1.5
+    assert CommandObjective(echo, workdir=folder, env=env, names=NAMES)(TRIAL) == 1.5
     got = seen(tmp_path)
     assert got["cwd"] == str(folder)
     assert (got["env"]["LR"], got["env"]["REST"]) == ("0.30000000000000004", "3 max, or so true")
@@ -76,10 +76,10 @@ def test_environment_and_folder_are_the_ones_asked_for(echo, tmp_path):
 def test_checkpoint_folders_are_handed_over(echo, tmp_path):
     trial = replace(TRIAL, resume_from=tmp_path / "earlier", _folder=tmp_path / "own")
     words = ["{checkpoint_dir}", "{resume_from}", "{params_json}"]
-    Command([*echo, *words])(trial)
+    CommandObjective([*echo, *words])(trial)
     assert seen(tmp_path)["argv"][:2] == [str(tmp_path / "own"), str(tmp_path / "earlier")]
     assert (tmp_path / "own").is_dir()
-    Command([*echo, *words])(replace(trial, resume_from=None))
+    CommandObjective([*echo, *words])(replace(trial, resume_from=None))
     assert seen(tmp_path)["argv"][1] == ""
 
 
@@ -95,16 +95,16 @@ def test_checkpoint_folders_are_handed_over(echo, tmp_path):
     ],
 )
 def test_the_last_line_is_the_result(tmp_path, printed, value):
-    assert Command([*script(tmp_path, printed), "{params_json}"])(TRIAL) == value
+    assert CommandObjective([*script(tmp_path, printed), "{params_json}"])(TRIAL) == value
 
 
 def test_a_program_may_report_that_its_result_is_no_number(tmp_path):
-    assert math.isnan(Command([*script(tmp_path, "print('NaN')"), "{params_json}"])(TRIAL))
+    assert math.isnan(CommandObjective([*script(tmp_path, "print('NaN')"), "{params_json}"])(TRIAL))
 
 
 @pytest.mark.parametrize("printed", ["loss: 0.3", "true", '"0.3"', "[1, 2]", '{"loss": 1}', '{"value": null}', "null"])
 def test_what_is_no_number_is_refused_and_shown(tmp_path, printed):
-    command = Command([*script(tmp_path, f"print({printed!r})"), "{params_json}"])
+    command = CommandObjective([*script(tmp_path, f"print({printed!r})"), "{params_json}"])
     with pytest.raises(CommandError, match="the last line it printed must be a JSON number") as error:
         command(TRIAL)
     assert repr(printed) in str(error.value)
@@ -112,7 +112,7 @@ def test_what_is_no_number_is_refused_and_shown(tmp_path, printed):
 
 def test_a_silent_program_has_no_result(tmp_path):
     with pytest.raises(CommandError, match="it is empty"):
-        Command([*script(tmp_path, ""), "{params_json}"])(TRIAL)
+        CommandObjective([*script(tmp_path, ""), "{params_json}"])(TRIAL)
 
 
 def test_a_failure_has_its_exit_code_and_the_end_of_stderr(tmp_path):
@@ -123,7 +123,7 @@ def test_a_failure_has_its_exit_code_and_the_end_of_stderr(tmp_path):
     sys.exit(3)
     """
     with pytest.raises(CommandError, match=r"exit code 3: line 97 \| line 98 \| line 99$") as error:
-        Command([*script(tmp_path, source), "{params_json}"])(TRIAL)
+        CommandObjective([*script(tmp_path, source), "{params_json}"])(TRIAL)
     assert "chatter" not in str(error.value)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
@@ -131,16 +131,16 @@ def test_a_failure_has_its_exit_code_and_the_end_of_stderr(tmp_path):
 def test_a_killed_program_is_said_to_be_killed(tmp_path):
     source = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     with pytest.raises(CommandError, match=r"killed by SIGKILL \(out of memory\?\) and wrote nothing"):
-        Command([*script(tmp_path, source), "{params_json}"])(TRIAL)
+        CommandObjective([*script(tmp_path, source), "{params_json}"])(TRIAL)
 
 
 def test_a_program_that_is_not_there_is_named():
     with pytest.raises(CommandError, match="'no-such-program' was not found"):
-        Command(["no-such-program", "{params_json}"])(TRIAL)
+        CommandObjective(["no-such-program", "{params_json}"])(TRIAL)
     with pytest.raises(CommandError, match="'/etc' could not be started: Permission denied"):
-        Command(["/etc", "{params_json}"])(TRIAL)
+        CommandObjective(["/etc", "{params_json}"])(TRIAL)
     with pytest.raises(CommandError, match="workdir 'nowhere' is not a folder"):
-        Command(["ls", "{params_json}"], workdir="nowhere")(TRIAL)
+        CommandObjective(["ls", "{params_json}"], workdir="nowhere")(TRIAL)
 
 
 def test_a_result_may_come_by_file(tmp_path):
@@ -150,16 +150,16 @@ def test_a_result_may_come_by_file(tmp_path):
     pathlib.Path(sys.argv[1]).write_text('{\\n"value": 2.5\\n}')
     """
     words = [*script(tmp_path, source), "{result_file}", "{params_json}"]
-    assert Command(words, result="file:out.json", workdir=tmp_path)(TRIAL) == 2.5
+    assert CommandObjective(words, result="file:out.json", workdir=tmp_path)(TRIAL) == 2.5
     # It lay in a folder of its own, which is gone.
     assert not list(tmp_path.glob("**/out.json"))
-    assert Command(words, result="file:out/{number}.json", workdir=tmp_path)(TRIAL) == 2.5
+    assert CommandObjective(words, result="file:out/{number}.json", workdir=tmp_path)(TRIAL) == 2.5
     assert (tmp_path / "out" / "7.json").exists()
 
 
 def test_a_result_file_of_an_earlier_attempt_is_not_read(tmp_path):
     (tmp_path / "7.json").write_text("1.0")
-    command = Command([*script(tmp_path, ""), "{params_json}"], result="file:{number}.json", workdir=tmp_path)
+    command = CommandObjective([*script(tmp_path, ""), "{params_json}"], result="file:{number}.json", workdir=tmp_path)
     with pytest.raises(CommandError, match=r"wrote no 7\.json"):
         command(TRIAL)
 
@@ -182,18 +182,18 @@ def test_a_result_file_of_an_earlier_attempt_is_not_read(tmp_path):
 )
 def test_a_template_that_does_not_fit_is_refused_at_once(words, options, message):
     with pytest.raises(ValueError, match=message):
-        Command(words, **options, names=("lr", "layers"))
+        CommandObjective(words, **options, names=("lr", "layers"))
 
 
 def test_a_parameter_may_not_have_the_name_of_a_placeholder_of_our_own():
     with pytest.raises(ValueError, match="'fidelity' has the name of a placeholder"):
-        Command("p {params_json}", names=("fidelity",))
+        CommandObjective("p {params_json}", names=("fidelity",))
 
 
 def test_a_command_is_a_value():
-    command = Command(["p", "{lr}"], env={"B": "1", "A": "2"})
-    assert pickle.loads(pickle.dumps(command)) == command == Command("p {lr}", env={"A": "2", "B": "1"})
-    assert hash(command) == hash(Command("p {lr}", env={"A": "2", "B": "1"}))
+    command = CommandObjective(["p", "{lr}"], env={"B": "1", "A": "2"})
+    assert pickle.loads(pickle.dumps(command)) == command == CommandObjective("p {lr}", env={"A": "2", "B": "1"})
+    assert hash(command) == hash(CommandObjective("p {lr}", env={"A": "2", "B": "1"}))
 
 
 def alive(pid):
@@ -224,13 +224,13 @@ time.sleep(600)
 CALLER = """
 import signal
 import sys
-from bmbo.cli.command_objective import Command
-from bmbo.executors import LocalProcesses
+from bmbo.cli.command_objective import CommandObjective
+from bmbo.executors import LocalProcessExecutor
 from bmbo.study.trial import Trial
 # Who runs these tests in the background has a shell that makes all its programs deaf to interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
-    Command(["{python}", sys.argv[1], "{params_json}"])(Trial(number=0, params={}, fidelity=1, level=0))
+    CommandObjective(["{python}", sys.argv[1], "{params_json}"])(Trial(number=0, params={}, fidelity=1, level=0))
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -252,8 +252,8 @@ def test_a_program_and_its_children_do_not_outlive_an_interrupted_caller(tmp_pat
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_program_ends_with_the_trial_that_timed_out(tmp_path):
-    command = Command([*script(tmp_path, SLEEPER), "{params_json}"])
-    executor = LocalProcesses(1, trial_timeout=1.0)
+    command = CommandObjective([*script(tmp_path, SLEEPER), "{params_json}"])
+    executor = LocalProcessExecutor(1, trial_timeout=1.0)
     try:
         executor.submit(0, partial(command, TRIAL))
         finished = []
@@ -272,5 +272,5 @@ def test_what_a_program_leaves_running_ends_with_it(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     print(child.pid)
     """
-    pid = int(Command([*script(tmp_path, source), "{params_json}"])(TRIAL))
+    pid = int(CommandObjective([*script(tmp_path, source), "{params_json}"])(TRIAL))
     until(lambda: not alive(pid))

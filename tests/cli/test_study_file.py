@@ -1,11 +1,16 @@
 """A study written down, and what is said of one that is written wrongly."""
 
+import dataclasses
+import inspect
+
 import pytest
 
-from bmbo.cli.command_objective import Command
-from bmbo.cli.study_file import RunOptions, StudyFile
+from bmbo.cli.arguments import RUN_OPTION_HELP
+from bmbo.cli.command_objective import CommandObjective
+from bmbo.cli.study_file import RunOptions, StudyFile, run_option_kinds
 from bmbo.cli.toml_source import TomlError
 from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Space
+from bmbo.study import Study
 
 WHOLE = """\
 # A study of everything.
@@ -103,15 +108,38 @@ def test_every_field_is_read(tmp_path):
         }
     )
     assert study.ladder == Ladder([Fidelity(1, cost=1), Fidelity(10, cost=10.5, name="ten epochs")])
-    assert study.run == RunOptions(200, 50, 3600.0, 5, 5, "process", True, 60, False, "useful")
+    assert study.run == RunOptions(
+        total_cost=200,
+        n_trials=50,
+        timeout=3600.0,
+        batch_size=5,
+        n_workers=5,
+        executor="process",
+        asynchronous=True,
+        trial_timeout=60,
+        catch=False,
+        keep_checkpoints="useful",
+    )
 
 
 def test_what_is_left_out_has_its_default(tmp_path):
     study = read(tmp_path, LEAST)
     assert (study.direction, study.seed, study.method) == ("minimize", 0, "bmbo_gp")
-    assert study.objective == Command("./program {x}")
+    assert study.objective == CommandObjective("./program {x}")
     # Failures are failed trials: a run from the command line goes on.
     assert study.run == RunOptions(catch=True)
+
+
+def test_every_run_option_is_an_argument_of_optimize_with_known_types():
+    arguments = inspect.signature(Study.optimize).parameters
+    assert set(run_option_kinds()) == {option.name for option in dataclasses.fields(RunOptions)} <= set(arguments)
+    assert run_option_kinds()["total_cost"] == (int, float)
+    assert run_option_kinds()["n_trials"] == (int,)
+    assert run_option_kinds()["executor"] == (str,)
+
+
+def test_only_the_folders_of_checkpoints_are_no_option_of_the_command_line():
+    assert set(run_option_kinds()) - set(RUN_OPTION_HELP) == {"keep_checkpoints"}
 
 
 def test_costs_may_be_measured(tmp_path):
@@ -128,7 +156,7 @@ A = "{level}"
 """
     study = read(tmp_path, LEAST.replace('command = "./program {x}"\n', objective))
     words = ["./program", "--x={x}", "{result_file}"]
-    assert study.objective == Command(words, "file:out.json", workdir="work", env={"A": "{level}"})
+    assert study.objective == CommandObjective(words, "file:out.json", workdir="work", env={"A": "{level}"})
 
 
 @pytest.mark.parametrize(
@@ -140,7 +168,7 @@ A = "{level}"
         ("[run]", "[runs]", "line 39: unknown table [runs]; did you mean 'run'?"),
         ("seed = 3", 'seed = "3"', "line 6: seed in [study] must be a whole number, got '3'"),
         ("seed = 3", "seed = true", "line 6: seed in [study] must be a whole number, got True"),
-        ("seed = 3", "seed = -3", "line 6: seed in [study] must be at least 0, got -3"),
+        ("seed = 3", "seed = -3", "line 6: [study]: seed must be a whole number of at least 0, got -3"),
         ("low = 1e-5", 'low = "small"', "line 11: low in [space.lr] must be a number, got 'small'"),
         ("low = 1e-5", "low = 2", "line 11: [space.lr]: Float: low must be below high, got low=2, high=1"),
         ("low = 1e-5", "low = 0", "line 13: [space.lr]: Float: with log=True low must be above 0"),
@@ -161,7 +189,7 @@ A = "{level}"
         ("package.module:train", "train", "line 37: function in [objective] must be 'module:name', got 'train'"),
         ("[run]", 'command = "p"\n[run]', "line 36: [objective] needs either function = 'module:name' or a command"),
         ("[run]", 'workdir = "p"\n[run]', "line 39: workdir in [objective] belongs to a command, not to a function"),
-        ("batch_size = 5", "batch_size = 0", "line 43: [run]: batch_size must be positive, got 0"),
+        ("batch_size = 5", "batch_size = 0", "line 43: [run]: batch_size must be a whole number of at least 1, got 0"),
         ('"process"', '"dask"', "line 45: [run]: executor must be one of auto, inline, process, ray, got 'dask'"),
         ('"useful"', '"some"', "line 49: [run]: keep_checkpoints must be one of all, useful, none, got 'some'"),
         ("low = 1e-5", "low = ", "line 11: Invalid value: low ="),

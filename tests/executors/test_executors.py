@@ -12,7 +12,7 @@ import pytest
 import ray
 
 import bmbo.executors.ray as ray_module
-from bmbo.executors import Inline, LocalProcesses, make_executor
+from bmbo.executors import InlineExecutor, LocalProcessExecutor, make_executor
 from bmbo.executors.ray import RayExecutor
 from bmbo.protocols import Executor
 from bmbo.testing import check_executor
@@ -22,7 +22,7 @@ PATIENCE = 60.0
 
 @pytest.fixture
 def processes():
-    executor = LocalProcesses(2)
+    executor = LocalProcessExecutor(2)
     yield executor
     executor.close()
 
@@ -65,7 +65,7 @@ def test_ray_keeps_the_contract(local_ray):
     check_executor(lambda num_workers, timeout: make_executor("ray", num_workers, timeout), isolated=True)
 
 
-class Forgetful(Inline):
+class Forgetful(InlineExecutor):
     """Loses the text of an error."""
 
     def collect(self, seconds):
@@ -81,9 +81,9 @@ def test_the_suite_refuses_an_executor_that_hides_errors():
 
 
 def test_auto_is_this_process_for_one_worker_and_processes_otherwise():
-    assert isinstance(make_executor("auto", 1), Inline)
-    assert isinstance(make_executor("auto", 2), LocalProcesses)
-    assert isinstance(make_executor("auto", 1, 5.0), LocalProcesses)
+    assert isinstance(make_executor("auto", 1), InlineExecutor)
+    assert isinstance(make_executor("auto", 2), LocalProcessExecutor)
+    assert isinstance(make_executor("auto", 1, 5.0), LocalProcessExecutor)
 
 
 def test_an_executor_of_ones_own_is_given_back(processes):
@@ -122,7 +122,7 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch):
         make_executor("ray", 1)
 
 
-@pytest.mark.parametrize("make", [Inline, lambda: LocalProcesses(1)], ids=["inline", "process"])
+@pytest.mark.parametrize("make", [InlineExecutor, lambda: LocalProcessExecutor(1)], ids=["inline", "process"])
 def test_too_many_jobs_and_a_closed_executor_are_refused(make):
     executor = make()
     executor.submit(0, lambda: 1)
@@ -140,7 +140,7 @@ def test_an_interrupt_passes_through_this_process():
     def interrupted():
         raise KeyboardInterrupt
 
-    executor = Inline()
+    executor = InlineExecutor()
     executor.submit(0, interrupted)
     with pytest.raises(KeyboardInterrupt):
         executor.collect(1.0)
@@ -148,7 +148,7 @@ def test_an_interrupt_passes_through_this_process():
 
 def test_a_job_runs_when_it_is_collected_and_not_before():
     calls = []
-    executor = Inline()
+    executor = InlineExecutor()
     executor.submit(0, lambda: calls.append(os.getpid()))
     assert calls == []
     executor.collect(0.0)
@@ -192,7 +192,7 @@ def test_a_job_sees_the_resources_that_it_was_given():
 
 @pytest.mark.usefixtures("local_ray")
 def test_ray_refuses_what_is_no_amount():
-    with pytest.raises(ValueError, match="num_gpus must be a number of at least 0, got -1"):
+    with pytest.raises(ValueError, match="num_gpus must be a finite number of at least 0, got -1"):
         RayExecutor(1, num_gpus=-1)
 
 
@@ -223,9 +223,10 @@ NODE = """
 import sys, time
 from pathlib import Path
 from ray.cluster_utils import Cluster
-from bmbo.executors.ray import RayExecutor, _bound_to_loopback
+from bmbo.executors.ray import RayExecutor
+from bmbo.executors.ray_private import bound_to_loopback
 
-with _bound_to_loopback():
+with bound_to_loopback():
     # No CPUs on the first node: jobs run on the second.
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     node = cluster.add_node(num_cpus=1)

@@ -10,14 +10,14 @@ import time
 import psutil
 import pytest
 
-from bmbo.executors import LocalProcesses, make_executor
+from bmbo.executors import LocalProcessExecutor, make_executor
 
 PATIENCE = 60.0
 
 
 @pytest.fixture
 def processes():
-    executor = LocalProcesses(2)
+    executor = LocalProcessExecutor(2)
     yield executor
     executor.close()
 
@@ -71,7 +71,7 @@ def test_a_job_that_breaks_its_process_says_how(processes, job, error):
 
 
 def test_a_timeout_says_so_and_counts_the_seconds():
-    executor = LocalProcesses(1, 0.5)
+    executor = LocalProcessExecutor(1, 0.5)
     try:
         got = outcome(executor, lambda: time.sleep(100), number=4)
         assert (got.number, got.error) == (4, "timed out after 0.5 s")
@@ -96,7 +96,7 @@ class SlowToLoad:
 
 
 def test_loading_a_job_does_not_count_against_its_timeout():
-    executor = LocalProcesses(1, 0.5)
+    executor = LocalProcessExecutor(1, 0.5)
     try:
         assert outcome(executor, SlowToLoad()).value == "loaded"
     finally:
@@ -199,7 +199,7 @@ def test_a_job_that_cannot_be_loaded_says_why(processes, tmp_path, monkeypatch):
     assert outcome(processes, only_once.job).value == 1
     (tmp_path / "only_once.py").write_text("raise ImportError('a library is missing')\n")
     processes.close()
-    executor = LocalProcesses(1)
+    executor = LocalProcessExecutor(1)
     try:
         got = outcome(executor, only_once.job)
     finally:

@@ -10,9 +10,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from bmbo.cli.worker_without_planning import current_term
 from bmbo.ledger import Ledger, Owner, open_storage
-from bmbo.ledger.planner_lease import OWNER
+from bmbo.ledger.planner_lease import OWNER, current_term
 from faults import worker
 
 # Not forked from one that has imported everything: such children hung.

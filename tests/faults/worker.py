@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import bmbo
-from bmbo.ledger import identity
+from bmbo.ledger import owners
 from bmbo.policies.random_search import random_queries
 
 SPACE = {
@@ -92,7 +92,7 @@ def main(given=None):
     parser.add_argument("--model", action="store_true", help="the default method")
     arguments = parser.parse_args(given)
     if arguments.machine is not None:
-        identity._host = lambda: arguments.machine
+        owners._host = lambda: arguments.machine
     study = bmbo.create_study(
         study_name="study",
         storage=arguments.storage,

@@ -9,6 +9,9 @@ import pytest
 import bmbo
 from support import servers
 
+# Every test starts a server.
+pytestmark = pytest.mark.slow
+
 optuna_dashboard = pytest.importorskip("optuna_dashboard")
 
 postgresql, postgresql_url = servers.postgresql, servers.postgresql_url

@@ -12,8 +12,8 @@ from optuna.trial import TrialState
 
 from bmbo.history import Outcome, Query
 from bmbo.ledger import Ledger, folder_of, open_storage, redacted
-from bmbo.ledger.storages import patiently
-from bmbo.ledger.study_definition import Definition
+from bmbo.ledger.storages import with_retries
+from bmbo.ledger.study_definition import StudyDefinition
 from bmbo.problem import Fidelity, Int, Ladder, Space
 from support import servers, study_ledgers
 from support.study_ledgers import DEFINITION, PROBLEM, SPACE, ledger_in, planned, query_at
@@ -91,7 +91,7 @@ def test_another_problem_under_the_same_name_is_refused_with_what_differs(proble
     storage = InMemoryStorage()
     planned(ledger_in(storage))
     with pytest.raises(ValueError, match=sentence):
-        ledger_in(storage, Definition(problem, 7))
+        ledger_in(storage, StudyDefinition(problem, 7))
     assert len(ledger_in(storage).read().entries) == 3
 
 
@@ -99,7 +99,7 @@ def test_a_study_keeps_its_seed_and_says_so(caplog):
     storage = InMemoryStorage()
     ledger_in(storage)
     with caplog.at_level(logging.WARNING, logger="bmbo"):
-        assert ledger_in(storage, Definition(PROBLEM, 8)).seed == 7
+        assert ledger_in(storage, StudyDefinition(PROBLEM, 8)).seed == 7
     assert "keeps its seed 7" in caplog.text
 
 
@@ -276,9 +276,9 @@ def test_a_call_is_tried_again_while_the_storage_is_away():
             raise answer
         return answer
 
-    assert patiently(call) == 3
+    assert with_retries(call) == 3
     with pytest.raises(OSError, match="for ever"):
-        patiently(lambda: (_ for _ in ()).throw(OSError("for ever")), seconds=0.2)
+        with_retries(lambda: (_ for _ in ()).throw(OSError("for ever")), seconds=0.2)
 
 
 def test_optunas_own_messages_come_back_after_we_made_a_study(capsys):

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from bmbo.history import Outcome
-from bmbo.ledger import ASKED, Ledger, Owner, Watch
+from bmbo.ledger import ASKED, Ledger, Owner, SilenceWatch
 from bmbo.ledger.owners import is_dead
 from support import servers, study_ledgers
 from support.study_ledgers import always, ledger_in, planned, query_at, storage_of_kind
@@ -24,7 +24,7 @@ GRACE = 5.0
 
 
 # What several processes can open.
-@pytest.fixture(params=["sqlite", "journal", "postgresql"])
+@pytest.fixture(params=["sqlite", "journal", pytest.param("postgresql", marks=pytest.mark.slow)])
 def storage_url(request, tmp_path):
     return storage_of_kind(request, tmp_path)
 
@@ -225,7 +225,7 @@ def elsewhere():
 def lease_of(storage, owner, clock=None):
     lease = ledger_in(storage).lease(owner, GRACE)
     if clock is not None:
-        lease._watch = Watch(GRACE, clock)
+        lease._watch = SilenceWatch(GRACE, clock)
     return lease
 
 
@@ -321,7 +321,7 @@ def test_an_owner_is_dead_when_its_process_is_gone_and_only_on_this_machine():
 
 def test_silence_is_counted_from_the_first_look_and_anew_with_every_change():
     clock = Clock()
-    watch = Watch(GRACE, clock)
+    watch = SilenceWatch(GRACE, clock)
     clock.now = 100.0
     assert not watch.is_silent("a", 1)
     clock.now += GRACE - 0.1

@@ -12,6 +12,9 @@ import bmbo
 from bmbo.ledger import Ledger, open_storage, redacted
 from support import servers
 
+# Every test starts a server.
+pytestmark = pytest.mark.slow
+
 postgresql, postgresql_url = servers.postgresql, servers.postgresql_url
 
 

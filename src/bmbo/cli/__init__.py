@@ -1,4 +1,4 @@
-"""The command line: `bmbo run study.toml` and what belongs to it."""
+"""Run the command line: `bmbo run study.toml` and the other commands."""
 
 import os
 import re
@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from bmbo.cli.arguments import UsageError, parser
 from bmbo.cli.read_commands import best, export, status, trials
 from bmbo.cli.run_commands import INTERRUPTED, OK, TERMINATED, Terminated, resume, run, worker
+from bmbo.cli.text_tables import message_line, print_message
 
 USER_ERROR = 1
-"""Exit code of whatever the user can put right."""
+"""The exit code after an error that the user can correct."""
 
 COMMANDS = {
     "run": run,
@@ -25,32 +26,37 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and gives the exit code; a mistake of the user's is one sentence on stderr."""
-    whole = False
+    """Run one command and return the exit code; print an error as one sentence on stderr.
+
+    Example:
+        >>> main(["status", "study.toml"])
+    """
+    show_traceback = False
     try:
         arguments = parser(COMMANDS).parse_args(argv)
-        whole = arguments.traceback
+        show_traceback = arguments.traceback
         code = arguments.command(arguments)
         sys.stdout.flush()
     except UsageError as error:
-        print(f"bmbo: {error}", file=sys.stderr)
+        print_message(error)
         return USER_ERROR
     except KeyboardInterrupt as interrupt:
-        print("bmbo: interrupted; what has finished is kept, and bmbo resume goes on", file=sys.stderr)
+        print_message("interrupted; what has finished is kept, and bmbo resume goes on")
         return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not complain of it when it ends.
+        # The reader of the output has closed it. Without this line the interpreter would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    # All: a page of a traceback helps only who asks for it.
+    # Exceptions of every kind: a traceback is shown only with --traceback.
     except Exception as error:
-        print(without_passwords(traceback.format_exc() if whole else f"bmbo: {sentence(error)}"), file=sys.stderr)
+        shown = traceback.format_exc() if show_traceback else message_line(error_sentence(error))
+        print(without_passwords(shown), file=sys.stderr)
         return USER_ERROR
     return code
 
 
-def sentence(error: Exception) -> str:
-    """What an exception says, in one line."""
+def error_sentence(error: Exception) -> str:
+    """Return the message of an exception in one line."""
     said = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     line = next((line.strip() for line in said.splitlines() if line.strip()), "")
     if isinstance(error, ValueError | TypeError | LookupError | OSError | ImportError | RuntimeError) and line:
@@ -59,6 +65,6 @@ def sentence(error: Exception) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """A text in which no URL shows its password."""
+    """Return a text in which the passwords of all URLs are replaced by ***."""
     hidden = re.sub(r"(://[^:/@\s]*:)\S+@", r"\1***@", text)
     return re.sub(r"(?i)\b(password=)[^&\s'\"]+", r"\1***", hidden)

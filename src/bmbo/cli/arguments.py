@@ -1,14 +1,34 @@
-"""The words of the command line."""
+"""Define the commands and options of the command line, and find the study that they are about."""
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from bmbo import __version__
-from bmbo.cli.study_file import EXECUTORS, METHODS, StudyFile
+from bmbo.cli.study_file import METHODS, RUN_CHOICES, StudyFile, run_option_kinds
+from bmbo.cli.text_tables import PROGRAM
+from bmbo.ledger.trial_mapping import State
+from bmbo.problem.number_checks import Number, positive_number, whole_number
+
+STORAGE_HELP = "where the study is kept, such as sqlite:///study.db"
+
+STATES: tuple[State, ...] = tuple(sorted(get_args(State)))
+
+RUN_OPTION_HELP: Mapping[str, tuple[str | None, str]] = {
+    "total_cost": ("C", "end when the whole study has cost so much"),
+    "n_trials": ("N", "end when the whole study has so many trials"),
+    "timeout": ("S", "end after so many seconds from now"),
+    "batch_size": ("Q", "how many trials are chosen together"),
+    "n_workers": ("W", "how many trials run at once"),
+    "executor": (None, "where trials run"),
+    "asynchronous": (None, "plan whenever a worker is free"),
+    "trial_timeout": ("S", "a trial that runs longer has failed"),
+    "catch": (None, "go on after a failed trial (the default)"),
+}
+"""The help text of each run option of the command line, and a letter for its value; `RunOptions` has the types."""
 
 DESCRIPTION = "Batch multi-fidelity Bayesian optimisation of anything that can be run from here."
 EPILOG = """\
@@ -20,120 +40,128 @@ Where no storage is given, the environment variable BMBO_STORAGE is used: a plac
 
 
 class UsageError(ValueError):
-    """Words on the command line that do not fit together."""
+    """Report options on the command line that are wrong or do not fit together."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, and leaves the exit code to `main`."""
+    """Raise UsageError with one sentence, and leave the exit code to `main`."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
 @dataclass(frozen=True)
-class Target:
-    """The study that a command is about; `file` where one was given."""
+class ChosenStudy:
+    """Hold the name and the storage of the study that a command is about, and its file if one was given."""
 
     name: str
     storage: str
     file: StudyFile | None
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace) -> "Target":
-        """From a study file, or from a storage and a name, which go before what a file says."""
+    def of(cls, arguments: argparse.Namespace) -> "ChosenStudy":
+        """Return the study that the options name; they take precedence over the study file.
+
+        Raises:
+            UsageError: The options and the file do not say which study is meant, or where it is stored.
+        """
         file = None if arguments.file is None else StudyFile.read(arguments.file)
         name = arguments.study or (file.name if file else None)
         storage = arguments.storage or (file.storage if file else None) or os.environ.get("BMBO_STORAGE")
         if name is None:
             raise UsageError("give a study file, or --storage URL and --study NAME")
         if storage is None and file is not None:
-            # What a file says nothing of is kept where it is run.
+            # A file without a storage: the study is kept in the working directory.
             storage = f"sqlite:///{name.replace('/', '-')}.db"
         if storage is None:
             raise UsageError("give the study's storage: in its file, by --storage or in the variable BMBO_STORAGE")
         return cls(name, storage, file)
 
 
-def _positive(kind: Callable[[str], int | float]) -> Callable[[str], int | float]:
-    def number(text: str) -> int | float:
+def _positive(kind: Callable[[str], Number]) -> Callable[[str], Number]:
+    """Return a converter of text to positive numbers, for argparse."""
+    check = whole_number if kind is int else positive_number
+
+    def number(text: str) -> Number:
         value = kind(text)
-        if not value > 0:
-            raise argparse.ArgumentTypeError(f"must be positive, got {text}")
+        try:
+            check("the value", value)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
         return value
 
+    # The name appears in argparse's message about text that is no number.
     number.__name__ = "whole number" if kind is int else "number"
     return number
 
 
 def parser(commands: dict[str, Callable[[argparse.Namespace], int]]) -> argparse.ArgumentParser:
-    """The whole command line; `commands` are what its words do."""
-    whole = _Parser(prog="bmbo", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawTextHelpFormatter)
-    whole.add_argument("--version", action="version", version=f"bmbo {__version__}")
-    words = whole.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
+    """Return the parser of the whole command line; `commands` has the function of each command."""
+    whole = _Parser(prog=PROGRAM, description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawTextHelpFormatter)
+    whole.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    subparsers = whole.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
 
-    def word(name: str, summary: str, *groups: Callable[[argparse.ArgumentParser], Any]) -> argparse.ArgumentParser:
-        one = words.add_parser(name, help=summary, description=summary)
-        one.set_defaults(command=commands[name])
+    def command(name: str, summary: str, *groups: Callable[[argparse.ArgumentParser], Any]) -> argparse.ArgumentParser:
+        subparser = subparsers.add_parser(name, help=summary, description=summary)
+        subparser.set_defaults(command=commands[name])
         for group in groups:
-            group(one)
-        one.add_argument("--traceback", action="store_true", help="show where in the program an error came up")
-        return one
+            group(subparser)
+        subparser.add_argument("--traceback", action="store_true", help="show where in the program an error came up")
+        return subparser
 
-    word("run", "run a study, or go on with it where it exists", _file, _options, _json)
-    word("resume", "go on with a study that exists", _which, _objective, _options, _json)
-    worker = word(
-        "worker", "serve a study together with other workers, here or elsewhere", _which, _objective, _options
+    command("run", "run a study, or go on with it where it exists", _file, _run_options, _json)
+    command("resume", "go on with a study that exists", _file_or_name, _objective, _run_options, _json)
+    worker = command(
+        "worker",
+        "serve a study together with other workers, here or elsewhere",
+        _file_or_name,
+        _objective,
+        _run_options,
     )
     worker.add_argument("--no-plan", action="store_true", help="only run what other workers plan")
     worker.add_argument("--grace", type=_positive(float), metavar="S", help="seconds of silence until a worker is dead")
-    word("status", "how far a study has come, and who works on it", _which, _json)
-    word("best", "the best configuration at the top fidelity", _which, _json)
-    trials = word("trials", "every trial", _which, _json)
+    command("status", "how far a study has come, and who works on it", _file_or_name, _json)
+    command("best", "the best configuration at the top fidelity", _file_or_name, _json)
+    trials = command("trials", "every trial", _file_or_name, _json)
     trials.add_argument("--state", help="only those in one state", choices=STATES)
     trials.add_argument("--level", type=int, help="only those of one level, 0 the roughest")
-    export = word("export", "all trials as a table", _which)
-    export.add_argument("--format", choices=("csv", "json"), help="by default as the name of the file says, else csv")
+    export = command("export", "all trials as a table", _file_or_name)
+    export.add_argument("--format", choices=("csv", "json"), help="by default from the name of the file, else csv")
     export.add_argument("--output", type=Path, metavar="FILE", help="by default it is printed")
     return whole
 
 
-STORAGE = "where the study is kept, such as sqlite:///study.db"
-STATES = ("complete", "failed", "running", "waiting")
+def _file(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument("file", type=Path, metavar="STUDY.toml", help="what to run")
+    subparser.add_argument("--storage", metavar="URL", help=STORAGE_HELP)
+    subparser.set_defaults(study=None, objective=None)
 
 
-def _file(one: argparse.ArgumentParser) -> None:
-    one.add_argument("file", type=Path, metavar="STUDY.toml", help="what to run")
-    one.add_argument("--storage", metavar="URL", help=STORAGE)
-    one.set_defaults(study=None, objective=None)
+def _file_or_name(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument("file", type=Path, nargs="?", metavar="STUDY.toml", help="the study's file")
+    subparser.add_argument("--storage", metavar="URL", help=STORAGE_HELP)
+    subparser.add_argument("--study", metavar="NAME", help="its name there")
 
 
-def _which(one: argparse.ArgumentParser) -> None:
-    one.add_argument("file", type=Path, nargs="?", metavar="STUDY.toml", help="the study's file")
-    one.add_argument("--storage", metavar="URL", help=STORAGE)
-    one.add_argument("--study", metavar="NAME", help="its name there")
+def _objective(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument("--objective", metavar="MODULE:FUNCTION", help="what to run instead of what the file says")
 
 
-def _objective(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--objective", metavar="MODULE:FUNCTION", help="what to run instead of what the file says")
+def _json(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument("--json", action="store_true", help="print JSON, for scripts")
 
 
-def _json(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--json", action="store_true", help="print JSON, for scripts")
-
-
-def _options(one: argparse.ArgumentParser) -> None:
-    """What `[run]` in a study file says; what is given here goes before it."""
-    group = one.add_argument_group("limits, and how to run; these go before what the study file says")
-    number, whole = _positive(float), _positive(int)
-    group.add_argument("--total-cost", type=number, metavar="C", help="end when the whole study has cost so much")
-    group.add_argument("--n-trials", type=whole, metavar="N", help="end when the whole study has so many trials")
-    group.add_argument("--timeout", type=number, metavar="S", help="end after so many seconds from now")
-    group.add_argument("--batch-size", type=whole, metavar="Q", help="how many trials are chosen together")
-    group.add_argument("--n-workers", type=whole, metavar="W", help="how many trials run at once")
-    group.add_argument("--executor", choices=EXECUTORS, help="where trials run")
-    group.add_argument("--asynchronous", action=argparse.BooleanOptionalAction, help="plan whenever a worker is free")
-    group.add_argument("--trial-timeout", type=number, metavar="S", help="a trial that runs longer has failed")
-    group.add_argument(
-        "--catch", action=argparse.BooleanOptionalAction, help="go on after a failed trial (the default)"
-    )
+def _run_options(subparser: argparse.ArgumentParser) -> None:
+    """Add the options that can also stand in `[run]` of a study file, and the method."""
+    group = subparser.add_argument_group("limits and other run options; they take precedence over the study file")
+    kinds = run_option_kinds()
+    for name, (metavar, explanation) in RUN_OPTION_HELP.items():
+        flag = f"--{name.replace('_', '-')}"
+        if bool in kinds[name]:
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, help=explanation)
+        elif name in RUN_CHOICES:
+            group.add_argument(flag, choices=RUN_CHOICES[name], help=explanation)
+        else:
+            number = _positive(float if float in kinds[name] else int)
+            group.add_argument(flag, type=number, metavar=metavar, help=explanation)
     group.add_argument("--method", choices=sorted(METHODS), help="how trials are chosen")

@@ -1,4 +1,4 @@
-"""Any program as an objective: a template of its command line, run without a shell."""
+"""Run any program as an objective: fill in a template of its command line, and read its result."""
 
 import json
 import os
@@ -15,10 +15,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any, cast
 
+from bmbo.problem.number_checks import is_real
 from bmbo.study.trial import Trial
 
 LAST_LINE = "last line"
+"""The result is the last line that the program prints."""
+
 FILE = "file:"
+"""Before the name of the file in which the program writes the result."""
+
 SPECIAL: Mapping[str, Callable[[Trial], object]] = {
     "fidelity": lambda trial: trial.fidelity,
     "level": lambda trial: trial.level,
@@ -28,36 +33,44 @@ SPECIAL: Mapping[str, Callable[[Trial], object]] = {
     "params_json": lambda trial: json.dumps(dict(trial.params)),
     "python": lambda _: sys.executable,
 }
-"""What a template may use beside the parameters and {result_file}."""
+"""The placeholders beside the parameters and {result_file}."""
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-# Enough for any one line of JSON; a chatty program's whole output is never read.
+# Only the end of the output is read, which is enough for one line of JSON.
 _STDOUT_TAIL, _STDERR_TAIL = 1 << 18, 1 << 12
-# A traceback's last lines say where and what.
+# The last lines of a traceback say what failed and where.
 _ERROR_LINES = 3
-# Waits until the pipe from its parent closes, then kills the group: also after a kill -9 of the parent.
+# Waits until its parent ends and the pipe closes, then kills the process group; this also works after a kill -9.
 _WATCHDOG = "import os, sys; sys.stdin.read(); os.killpg(int(sys.argv[1]), 9)"
 
 
 class CommandError(RuntimeError):
-    """A program that failed, or that said nothing to be understood."""
+    """Report that a program failed, or that its result could not be read."""
 
 
 @dataclass(frozen=True)
-class Command:
-    """An objective that runs a program and reads what it reports.
+class CommandObjective:
+    """Run a program as an objective and read its result.
 
-    Placeholders: {name} of each parameter, {fidelity}, {level}, {number}, {checkpoint_dir}, {resume_from} (empty when
-    there is none), {params_json} (all parameters as one JSON object), {result_file}, {python} (this interpreter);
-    doubled braces stand for themselves. Numbers are written so that they read back exactly; booleans as true and false.
+    The template may have these placeholders: {name} for each parameter, {fidelity}, {level}, {number},
+    {checkpoint_dir}, {resume_from} (empty if there is no checkpoint), {params_json} (all parameters as one JSON
+    object), {result_file} and {python} (this interpreter). Write {{ and }} for single braces. Numbers are written
+    without loss, booleans as true and false.
 
     Args:
-        template: the program and its arguments; a string is split as a shell would, but no shell runs it.
-        result: "last line": the last line printed is a JSON number, or an object with "value"; "file:NAME": a file
-            with the same. NAME may have placeholders; a plain name lies in a fresh folder, known by {result_file}.
-        workdir: where it runs; the working directory by default.
-        env: environment variables to add, whose values may have placeholders.
-        names: of the study's parameters, to check the template against now rather than at the first trial.
+        template: the program and its arguments; a string is split like in a shell, but no shell runs it.
+        result: "last line" if the last line of the output is a JSON number or an object with "value", or "file:NAME" if
+            a file contains it. NAME may have placeholders. Without {number} or {checkpoint_dir} in NAME, the file is in
+            a new folder for each trial, and {result_file} is its path.
+        workdir: the folder in which the program runs; the working directory by default.
+        env: environment variables to add; their values may have placeholders.
+        names: the parameters of the study, to check the template now and not at the first trial.
+
+    Raises:
+        ValueError: The template or `result` cannot be used.
+
+    Example:
+        >>> objective = CommandObjective("./train --lr {lr} --epochs {fidelity}")
     """
 
     template: tuple[str, ...]
@@ -93,12 +106,12 @@ class Command:
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """All that the command line and the environment use, in the order in which they are written."""
+        """Return all placeholders of the command line and the environment, in the order in which they are written."""
         texts = [*self.template, *(value for _, value in self.env)]
         return tuple(dict.fromkeys(name for text in texts for name in _placeholders(text)))
 
     def check(self, names: Iterable[str]) -> None:
-        """Refuses a template that does not fit the parameters of a study."""
+        """Raise ValueError if the template does not fit the parameters of a study."""
         names = list(names)
         taken = [name for name in names if name in SPECIAL or name == "result_file"]
         if taken:
@@ -118,7 +131,7 @@ class Command:
             )
 
     def __call__(self, trial: Trial) -> float:
-        """Runs the program for one trial."""
+        """Run the program for one trial and return its value; raise CommandError if it fails."""
         self.check(trial.params)
         with self._values(trial) as values, _output() as out, _output() as err:
             words = [_filled(word, values) for word in self.template]
@@ -135,10 +148,10 @@ class Command:
 
     @contextmanager
     def _values(self, trial: Trial) -> Generator[dict[str, object], None, None]:
-        """What the placeholders stand for in one trial."""
+        """Yield the values of the placeholders for one trial."""
         values: dict[str, object] = dict(trial.params)
         needed = {*self.placeholders, *_placeholders(self.result)}
-        # A checkpoint folder is made when it is asked for.
+        # Only those that are used, because asking for the checkpoint folder makes it.
         values |= {name: value(trial) for name, value in SPECIAL.items() if name in needed}
         with tempfile.TemporaryDirectory(prefix="bmbo-") as folder:
             if self.result != LAST_LINE:
@@ -146,7 +159,7 @@ class Command:
                 base = Path(self.workdir or ".") if _is_own(self.result) else Path(folder)
                 path = (base / name).absolute()
                 path.parent.mkdir(parents=True, exist_ok=True)
-                # What an earlier attempt at this trial left is not this one's result.
+                # An earlier attempt at this trial may have left a result.
                 path.unlink(missing_ok=True)
                 values["result_file"] = path
             yield values
@@ -163,7 +176,7 @@ def _words(template: Iterable[str] | str) -> tuple[str, ...]:
 
 
 def _is_own(result: str) -> bool:
-    """Whether each trial has a result file of its own by its name alone."""
+    """Return whether the name of the result file differs from trial to trial."""
     return not {"number", "checkpoint_dir"}.isdisjoint(_placeholders(result))
 
 
@@ -188,18 +201,18 @@ def _written(value: object) -> str:
 
 @contextmanager
 def _output() -> Generator[IO[bytes], None, None]:
-    # A file, not a pipe: a program's own children may keep a pipe open after its end, and its output may be long.
+    # A file and not a pipe, because children of the program may keep a pipe open, and the output may be long.
     with tempfile.TemporaryFile() as file:
         yield file
 
 
 def _run(words: list[str], workdir: str | None, env: Mapping[str, str], out: IO[bytes], err: IO[bytes]) -> int:
-    """Exit code of a program in a process group of its own, which does not outlive this call or this process."""
+    """Run a program and return its exit code; its process group ends with this call or with this process."""
     if workdir is not None and not Path(workdir).is_dir():
         raise CommandError(f"the command's workdir {workdir!r} is not a folder")
     try:
-        # Its own session: Ctrl-C in the terminal is ours to answer, and running trials are awaited.
-        process = subprocess.Popen(  # noqa: S603 (the user's own command, without a shell)
+        # A session of its own, so that Ctrl-C in the terminal does not reach it: running trials may finish.
+        process = subprocess.Popen(  # noqa: S603 - the user's own command, without a shell
             words, cwd=workdir, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
         )
     except FileNotFoundError:
@@ -211,7 +224,7 @@ def _run(words: list[str], workdir: str | None, env: Mapping[str, str], out: IO[
         watchdog = _watched(process)
         return process.wait()
     finally:
-        # Also what it left running, and also when the wait was interrupted.
+        # Also kills processes that the program left running, and also after an interrupt.
         _kill(process)
         if watchdog is not None:
             watchdog.kill()
@@ -222,7 +235,7 @@ def _watched(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes] | None
     if not hasattr(os, "killpg"):
         return None
     words = [sys.executable, "-I", "-S", "-c", _WATCHDOG, str(process.pid)]
-    return subprocess.Popen(  # noqa: S603 (our own words)
+    return subprocess.Popen(  # noqa: S603 - our own program
         words,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -238,7 +251,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         else:
             process.kill()
     except ProcessLookupError:
-        # All of the group have ended.
+        # All processes of the group have ended.
         return
     process.wait()
 
@@ -262,7 +275,7 @@ def _said(err: IO[bytes]) -> str:
 
 
 def _value(text: str, source: str) -> float:
-    """The number in a JSON text, or in its last line."""
+    """Return the number in a JSON text or in its last line; raise CommandError if there is none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise CommandError(f"the command ended well, but {source} has no result: it is empty")
@@ -272,7 +285,7 @@ def _value(text: str, source: str) -> float:
         except ValueError:
             continue
         value = cast(dict[str, Any], found).get("value") if isinstance(found, dict) else found
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if is_real(value):
             return float(value)
-    # A line is shown, not a page.
+    # Only the last line is shown, because the output may be long.
     raise CommandError(f'{source} must be a JSON number or an object with a number as "value", got {lines[-1][:200]!r}')

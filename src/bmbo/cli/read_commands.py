@@ -1,4 +1,4 @@
-"""Commands that only read a study."""
+"""Carry out the commands that only read a study: status, best, trials, export."""
 
 import argparse
 import csv
@@ -14,34 +14,35 @@ from typing import Any
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from bmbo.cli.arguments import STATES, Target
-from bmbo.cli.text_tables import configuration, duration, table, text
-from bmbo.cli.worker_without_planning import current_term
-from bmbo.ledger import ASKED, Entry, Ledger, Owner, redacted
-from bmbo.ledger.planner_lease import OWNER
+from bmbo.cli.arguments import STATES, ChosenStudy
+from bmbo.cli.text_tables import duration, params_line, short_text, text_table
+from bmbo.ledger import ASKED, Ledger, LedgerEntry, Owner, redacted
+from bmbo.ledger.attribute_keys import OWNER
+from bmbo.ledger.planner_lease import current_term
+from bmbo.ledger.study_definition import direction_of
 from bmbo.problem import Problem
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A study as it stands."""
+class StudyReading:
+    """Hold what a study contained when it was read."""
 
-    target: Target
+    chosen: ChosenStudy
     ledger: Ledger
     problem: Problem
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
     spent: float
-    best: Entry | None
+    best: LedgerEntry | None
 
     @classmethod
-    def of(cls, target: Target) -> "Reading":
-        """Reads a study that exists, and makes nothing."""
-        must_exist(target.storage)
-        ledger = Ledger.load(target.storage, target.name)
+    def of(cls, chosen: ChosenStudy) -> "StudyReading":
+        """Return what a study contains; raise ValueError if it does not exist, and create nothing."""
+        check_storage_exists(chosen.storage)
+        ledger = Ledger.load(chosen.storage, chosen.name)
         record = ledger.read()
         best = record.history.best
         return cls(
-            target,
+            chosen,
             ledger,
             record.history.priced,
             record.entries,
@@ -51,12 +52,12 @@ class Reading:
 
     @property
     def planner(self) -> str | None:
-        """Who holds the planner's lease, if anyone does."""
-        term = current_term(self.ledger.storage, self.target.name)
+        """Return the owner of the planner's lease, or None if no process holds it."""
+        term = current_term(self.ledger.storage, self.chosen.name)
         return None if term is None else term.user_attrs.get(OWNER)
 
-    def described(self, entry: Entry) -> dict[str, Any]:
-        """A trial in JSON's types."""
+    def described(self, entry: LedgerEntry) -> dict[str, Any]:
+        """Return a trial in the types of JSON."""
         query, outcome = entry.trial.query, entry.trial.outcome
         return {
             "number": entry.trial.number,
@@ -78,14 +79,14 @@ class Reading:
         }
 
 
-def must_exist(storage: str) -> None:
-    """Refuses a file that is not there: opening it would make it."""
+def check_storage_exists(storage: str) -> None:
+    """Raise ValueError if the storage is a file that does not exist, because opening it would create it."""
     path = storage
     if "://" in storage:
         try:
             url = make_url(storage)
         except ArgumentError:
-            # The ledger says what is wrong with it.
+            # The ledger reports what is wrong with the URL.
             return
         if url.get_backend_name() != "sqlite" or not url.database or url.database.startswith("file:"):
             return
@@ -95,7 +96,7 @@ def must_exist(storage: str) -> None:
 
 
 def shown_owner(owner: str) -> str:
-    """Who runs something, for people: machine and process."""
+    """Return the owner of a trial for people to read: machine and process."""
     known = Owner.of(owner)
     if known is None:
         return "you (by ask)" if owner == ASKED else owner
@@ -103,8 +104,8 @@ def shown_owner(owner: str) -> str:
 
 
 def status(arguments: argparse.Namespace) -> int:
-    """How far a study has come."""
-    reading = Reading.of(Target.of(arguments))
+    """Print how far a study has come, and return the exit code."""
+    reading = StudyReading.of(ChosenStudy.of(arguments))
     counts = {
         state: [
             sum(entry.state == state and entry.trial.query.level == level for entry in reading.entries)
@@ -116,25 +117,24 @@ def status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_status_json(reading, counts, running), indent=2))
         return 0
-    direction = "maximize" if reading.problem.maximise else "minimize"
-    print(f"study {reading.target.name} in {redacted(reading.target.storage)} ({direction})")
+    print(f"study {reading.chosen.name} in {redacted(reading.chosen.storage)} ({direction_of(reading.problem)})")
     costs = "cost (mean seconds)" if reading.ledger.problem.ladder.measured else "cost"
     rows = [
         [level, fidelity.name, fidelity.cost, *(counts[state][level] for state in STATES)]
         for level, fidelity in enumerate(reading.problem.ladder.fidelities)
     ]
-    print(table(["level", "fidelity", costs, *STATES], rows))
-    print(f"cost spent: {text(reading.spent)}{_share(reading)}")
-    print(f"best: {'none at the top fidelity yet' if reading.best is None else _line(reading, reading.best)}")
+    print(text_table(["level", "fidelity", costs, *STATES], rows))
+    print(f"cost spent: {short_text(reading.spent)}{_budget_text(reading)}")
+    print(f"best: {'none at the top fidelity yet' if reading.best is None else _trial_line(reading, reading.best)}")
     print(f"planner: {'nobody at the moment' if (who := reading.planner) is None else shown_owner(who)}")
     if running:
         print("running:")
         ages = [[e.trial.number, e.trial.query.level, shown_owner(e.owner or "?"), _age(e)] for e in running]
-        print(table(["trial", "level", "owner", "for"], ages))
+        print(text_table(["trial", "level", "owner", "for"], ages))
     return 0
 
 
-def _status_json(reading: Reading, counts: dict[str, list[int]], running: Sequence[Entry]) -> dict[str, Any]:
+def _status_json(reading: StudyReading, counts: dict[str, list[int]], running: Sequence[LedgerEntry]) -> dict[str, Any]:
     planner = reading.planner
     levels = [
         {"level": level, "fidelity": fidelity.value, "name": fidelity.name, "cost": fidelity.cost}
@@ -142,9 +142,9 @@ def _status_json(reading: Reading, counts: dict[str, list[int]], running: Sequen
         for level, fidelity in enumerate(reading.problem.ladder.fidelities)
     ]
     return {
-        "study": reading.target.name,
-        "storage": redacted(reading.target.storage),
-        "direction": "maximize" if reading.problem.maximise else "minimize",
+        "study": reading.chosen.name,
+        "storage": redacted(reading.chosen.storage),
+        "direction": direction_of(reading.problem),
         "trials": {state: sum(numbers) for state, numbers in counts.items()},
         "levels": levels,
         "spent": reading.spent,
@@ -155,23 +155,23 @@ def _status_json(reading: Reading, counts: dict[str, list[int]], running: Sequen
 
 
 def best(arguments: argparse.Namespace) -> int:
-    """The best configuration."""
-    reading = Reading.of(Target.of(arguments))
+    """Print the best configuration and return the exit code; raise ValueError if there is none yet."""
+    reading = StudyReading.of(ChosenStudy.of(arguments))
     if reading.best is None:
         top = reading.problem.ladder[reading.problem.ladder.top].name
-        raise ValueError(f"study {reading.target.name!r} has no finished trial at the top fidelity ({top}) yet")
+        raise ValueError(f"study {reading.chosen.name!r} has no finished trial at the top fidelity ({top}) yet")
     if arguments.json:
         print(json.dumps(reading.described(reading.best), indent=2))
     else:
         print(f"value  {reading.best.trial.value!r}  (trial {reading.best.trial.number})")
         params = reading.problem.space.decode(reading.best.trial.query.unit)
-        print(table(["parameter", "value"], [[name, repr(value)] for name, value in params.items()]))
+        print(text_table(["parameter", "value"], [[name, repr(value)] for name, value in params.items()]))
     return 0
 
 
 def trials(arguments: argparse.Namespace) -> int:
-    """Every trial, or those of one state or level."""
-    reading = Reading.of(Target.of(arguments))
+    """Print all trials, or those of one state or level, and return the exit code."""
+    reading = StudyReading.of(ChosenStudy.of(arguments))
     chosen = [
         reading.described(entry)
         for entry in reading.entries
@@ -185,13 +185,13 @@ def trials(arguments: argparse.Namespace) -> int:
         for t in chosen
     ]
     head = ["trial", "state", "level", "fidelity", "value", "cost", *reading.problem.space.names, "error"]
-    print(table(head, rows))
+    print(text_table(head, rows))
     return 0
 
 
 def export(arguments: argparse.Namespace) -> int:
-    """All trials as a table of a common format."""
-    reading = Reading.of(Target.of(arguments))
+    """Write all trials as CSV or JSON and return the exit code."""
+    reading = StudyReading.of(ChosenStudy.of(arguments))
     output: Path | None = arguments.output
     chosen = arguments.format or ("json" if output is not None and output.suffix == ".json" else "csv")
     described = [reading.described(entry) for entry in reading.entries]
@@ -217,24 +217,24 @@ def export(arguments: argparse.Namespace) -> int:
 
 
 def _named(params: dict[str, Any]) -> dict[str, Any]:
-    # As Optuna's trials_dataframe names them: a parameter may be called "value".
+    # Named as in Optuna's trials_dataframe, because a parameter may be called "value".
     return {f"params_{name}": value for name, value in params.items()}
 
 
-def _line(reading: Reading, entry: Entry) -> str:
-    params = configuration(reading.problem.space.decode(entry.trial.query.unit))
-    return f"{text(entry.trial.value)} (trial {entry.trial.number}): {params}"
+def _trial_line(reading: StudyReading, entry: LedgerEntry) -> str:
+    params = params_line(reading.problem.space.decode(entry.trial.query.unit))
+    return f"{short_text(entry.trial.value)} (trial {entry.trial.number}): {params}"
 
 
-def _share(reading: Reading) -> str:
+def _budget_text(reading: StudyReading) -> str:
     run = reading.ledger.last_run
-    return "" if run is None or run.total_cost is None else f" of {text(float(run.total_cost))}"
+    return "" if run is None or run.total_cost is None else f" of {short_text(float(run.total_cost))}"
 
 
-def _seconds(entry: Entry) -> float | None:
+def _seconds(entry: LedgerEntry) -> float | None:
     return None if entry.begun is None else (datetime.now() - entry.begun).total_seconds()
 
 
-def _age(entry: Entry) -> str:
+def _age(entry: LedgerEntry) -> str:
     seconds = _seconds(entry)
     return "-" if seconds is None else duration(seconds)

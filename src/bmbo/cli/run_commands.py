@@ -1,4 +1,4 @@
-"""Commands that run trials."""
+"""Carry out the commands that run trials: run, resume, worker."""
 
 import argparse
 import json
@@ -16,108 +16,106 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from bmbo.cli.arguments import Target, UsageError
-from bmbo.cli.command_objective import Command
+from bmbo.cli.arguments import ChosenStudy, UsageError
+from bmbo.cli.command_objective import CommandObjective
 from bmbo.cli.objective_lookup import load_function
-from bmbo.cli.read_commands import must_exist
+from bmbo.cli.read_commands import check_storage_exists
 from bmbo.cli.study_file import METHODS, RunOptions
-from bmbo.cli.text_tables import configuration, levels, text
-from bmbo.cli.worker_without_planning import following_study
+from bmbo.cli.text_tables import ladder_table, message_line, params_line, print_message, short_text
 from bmbo.ledger import redacted
 from bmbo.study import Study, create_study, load_study
-from bmbo.study.planning import Limits
+from bmbo.study.limits import Limits
 from bmbo.study.study import Objective
 
 OK, INTERRUPTED, TERMINATED = 0, 130, 143
-"""Exit codes: of signals, 128 and their number, as shells have it."""
+"""Exit codes; after a signal 128 plus its number, as in shells."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs a study from its file, or goes on with it."""
-    return _drive(arguments, Target.of(arguments))
+    """Run a study from its file, or continue it, and return the exit code."""
+    return _drive(arguments, ChosenStudy.of(arguments))
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    """Goes on with a study that exists."""
-    return _drive(arguments, Target.of(arguments), must_be_there=True)
+    """Continue a study that exists and return the exit code."""
+    return _drive(arguments, ChosenStudy.of(arguments), must_exist=True)
 
 
 def worker(arguments: argparse.Namespace) -> int:
-    """Serves a study together with others, one trial at a time."""
-    target = Target.of(arguments)
-    study, objective, options = _prepared(arguments, target, must_be_there=target.file is None)
-    # The file's number of workers is that of a single driver.
+    """Run trials of a study together with other workers, by default one at a time, and return the exit code."""
+    chosen = ChosenStudy.of(arguments)
+    study, objective, options = _prepared(arguments, chosen, must_exist=chosen.file is None)
+    # The number of workers in the file is meant for a single driver.
     options = replace(options, n_workers=arguments.n_workers or 1)
     if options.executor == "auto":
-        # A process of its own: the worker can plan for the others while its trial runs.
+        # In another process, so that this process can plan for all workers while its trial runs.
         options = replace(options, executor="process")
-    if arguments.no_plan:
-        limits = Limits.checked(options.total_cost, options.n_trials, options.timeout)
-        study = following_study(target.storage, target.name, limits)
+    study.plans = not arguments.no_plan
     more: dict[str, Any] = {} if arguments.grace is None else {"grace": arguments.grace}
     with _shown_messages(), _interrupts() as interrupted:
         _optimize(study, objective, options, show_progress_bar=False, **more)
-    print(f"bmbo: worker {os.getpid()} is done", file=sys.stderr)
+    print_message(f"worker {os.getpid()} is done")
     return INTERRUPTED if interrupted() else OK
 
 
-def _drive(arguments: argparse.Namespace, target: Target, *, must_be_there: bool = False) -> int:
-    study, objective, options = _prepared(arguments, target, must_be_there=must_be_there)
+def _drive(arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: bool = False) -> int:
+    """Run a study, print what happens, and return the exit code."""
+    study, objective, options = _prepared(arguments, chosen, must_exist=must_exist)
     if not arguments.json:
-        print(_plan(study, options), flush=True)
+        print(_announcement(study, options), flush=True)
     with _shown_messages(), _interrupts() as interrupted:
         _optimize(study, objective, options, show_progress_bar=sys.stderr.isatty() and not arguments.json)
     found = _summary(study, stopped=interrupted())
-    print(json.dumps(found, indent=2) if arguments.json else _told(found, arguments, target))
+    print(json.dumps(found, indent=2) if arguments.json else _report(found, arguments, chosen))
     return INTERRUPTED if interrupted() else OK
 
 
 def _prepared(
-    arguments: argparse.Namespace, target: Target, *, must_be_there: bool
+    arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: bool
 ) -> tuple[Study, Objective, RunOptions]:
-    """Everything that a run needs, with all that can be wrong found before the storage is written to."""
-    objective = _objective(arguments, target)
-    if must_be_there:
-        must_exist(target.storage)
-    if target.file is None:
-        study = _opened(arguments, target, must_be_there=True)
+    """Return the study, the objective and the options of a run; find mistakes before anything is written."""
+    objective = _objective(arguments, chosen)
+    if must_exist:
+        check_storage_exists(chosen.storage)
+    if chosen.file is None:
+        study = _opened(arguments, chosen, must_exist=True)
         last = study.last_run
         options = _options(arguments, RunOptions() if last is None else RunOptions(**asdict(last)))
     else:
-        options = _options(arguments, target.file.run)
-        study = _opened(arguments, target, must_be_there=must_be_there)
-    if isinstance(objective, Command):
+        options = _options(arguments, chosen.file.run)
+        study = _opened(arguments, chosen, must_exist=must_exist)
+    if isinstance(objective, CommandObjective):
         objective.check(study.problem.space.names)
     return study, objective, options
 
 
-def _objective(arguments: argparse.Namespace, target: Target) -> Objective:
-    named = arguments.objective or (None if target.file is None else target.file.objective)
+def _objective(arguments: argparse.Namespace, chosen: ChosenStudy) -> Objective:
+    named = arguments.objective or (None if chosen.file is None else chosen.file.objective)
     if named is None:
         raise UsageError("give --objective module:function, or a study file that has one")
-    return named if isinstance(named, Command) else load_function(named)
+    return named if isinstance(named, CommandObjective) else load_function(named)
 
 
 def _options(arguments: argparse.Namespace, base: RunOptions) -> RunOptions:
-    """What the command line says, and else what the study file says, or with what the study was last run."""
+    """Return the options of the command line; take missing ones from the study file or the last run."""
     given = {each.name: getattr(arguments, each.name, None) for each in fields(RunOptions)}
     options = replace(base, **{name: value for name, value in given.items() if value is not None})
     Limits.checked(options.total_cost, options.n_trials, options.timeout)
     return options
 
 
-def _opened(arguments: argparse.Namespace, target: Target, *, must_be_there: bool) -> Study:
-    file = target.file
+def _opened(arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: bool) -> Study:
+    file = chosen.file
     named = arguments.method or (None if file is None else file.method)
     method = None if named is None else METHODS[named]()
-    if file is None or must_be_there:
-        study = load_study(study_name=target.name, storage=target.storage, method=method)
+    if file is None or must_exist:
+        study = load_study(study_name=chosen.name, storage=chosen.storage, method=method)
         if file is None:
             return study
-    # Also one that is there: the file and the storage must be about the same problem.
+    # Also for a study that exists, because the file and the storage must have the same problem.
     return create_study(
-        study_name=target.name,
-        storage=target.storage,
+        study_name=chosen.name,
+        storage=chosen.storage,
         load_if_exists=True,
         direction=file.direction,
         space=file.space,
@@ -133,16 +131,16 @@ def _optimize(study: Study, objective: Objective, options: RunOptions, *, show_p
     study.optimize(objective, **given, catch=catch, show_progress_bar=show_progress_bar, **more)
 
 
-def _plan(study: Study, options: RunOptions) -> str:
-    """What is about to be run, before anything is."""
+def _announcement(study: Study, options: RunOptions) -> str:
+    """Return the text that is printed before a run."""
     history = study.history
     known = f"goes on with {len(history.trials)} trials" if history.trials else "new"
     left = None if options.total_cost is None else max(0.0, options.total_cost - history.spent)
     lines = [f"study {study.study_name} in {study.storage}: {known}, {study.direction}"]
-    lines.append(levels(study.problem.ladder, left))
+    lines.append(ladder_table(study.problem.ladder, left))
     limits = {"total cost": options.total_cost, "trials": options.n_trials, "seconds from now": options.timeout}
-    until = ", ".join(f"{text(limit)} {name}" for name, limit in limits.items() if limit is not None)
-    spent = f" ({text(history.spent)} spent)" if history.spent else ""
+    until = ", ".join(f"{short_text(limit)} {name}" for name, limit in limits.items() if limit is not None)
+    spent = f" ({short_text(history.spent)} spent)" if history.spent else ""
     mode = "asynchronously" if options.asynchronous else f"batches of {options.batch_size}"
     lines.append(f"until {until}{spent}; {mode}, {options.n_workers} at a time")
     return "\n".join(lines)
@@ -158,7 +156,7 @@ def _summary(study: Study, *, stopped: bool) -> dict[str, Any]:
         "trials": {"complete": len(history.done), "failed": len(history.failed), "pending": len(history.pending)},
         "spent": history.spent,
         "best": None if best is None else {"number": best.number, "value": best.value, "params": study.best_params},
-        # A user who stops a run does not wait for a fit.
+        # A user who stops a run should not have to wait for a fit.
         "recommendation": None if stopped else _recommended(study),
     }
 
@@ -167,26 +165,27 @@ def _recommended(study: Study) -> dict[str, Any] | None:
     try:
         found = study.recommendation()
     except (TypeError, ValueError):
-        # A method without a surrogate, or nothing to learn from.
+        # The method has no surrogate, or there is no value to fit it to.
         return None
     return {"params": found.params, "value": found.value, "std": found.std}
 
 
-def _told(found: dict[str, Any], arguments: argparse.Namespace, target: Target) -> str:
+def _report(found: dict[str, Any], arguments: argparse.Namespace, chosen: ChosenStudy) -> str:
+    """Return the text that is printed after a run."""
     counts = found["trials"]
     failed = f", {counts['failed']} failed" if counts["failed"] else ""
     state = "stopped" if found["interrupted"] else "finished"
-    lines = [f"{state}: {counts['complete']} trials done{failed}, cost {text(found['spent'])}"]
+    lines = [f"{state}: {counts['complete']} trials done{failed}, cost {short_text(found['spent'])}"]
     best, choice = found["best"], found["recommendation"]
     if best is None:
         lines.append("best: none at the top fidelity yet")
     else:
-        lines.append(f"best: {text(best['value'])} (trial {best['number']}): {configuration(best['params'])}")
+        lines.append(f"best: {short_text(best['value'])} (trial {best['number']}): {params_line(best['params'])}")
     if choice is not None:
-        lines.append(f"recommended: {configuration(choice['params'])}")
-        lines.append(f"  predicted {text(choice['value'])} ± {text(choice['std'])} at the top fidelity")
-    where = f"--storage {shlex.quote(redacted(target.storage))} --study {shlex.quote(target.name)}"
-    which = where if target.file is None else shlex.quote(str(target.file.path))
+        lines.append(f"recommended: {params_line(choice['params'])}")
+        lines.append(f"  predicted {short_text(choice['value'])} ± {short_text(choice['std'])} at the top fidelity")
+    where = f"--storage {shlex.quote(redacted(chosen.storage))} --study {shlex.quote(chosen.name)}"
+    which = where if chosen.file is None else shlex.quote(str(chosen.file.path))
     if found["interrupted"]:
         objective = "" if arguments.objective is None else f" --objective {arguments.objective}"
         lines.append(f"go on:  bmbo resume {which}{objective}")
@@ -196,7 +195,7 @@ def _told(found: dict[str, Any], arguments: argparse.Namespace, target: Target) 
 
 @contextmanager
 def _shown_messages() -> Generator[None, None, None]:
-    """Lets a run's messages through to stderr, above the progress bar."""
+    """Print the messages of a run to stderr, above the progress bar, inside this context."""
     logger, handler = logging.getLogger("bmbo"), _AboveTheBar()
     before = logger.level
     logger.addHandler(handler)
@@ -209,20 +208,26 @@ def _shown_messages() -> Generator[None, None, None]:
 
 
 class _AboveTheBar(logging.Handler):
-    """Messages that do not tear a progress bar apart."""
+    """Print messages without damage to a progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes one message."""
-        tqdm.write(f"bmbo: {record.getMessage()}", file=sys.stderr)
+        """Print one message."""
+        tqdm.write(message_line(record.getMessage()), file=sys.stderr)
 
 
 class Terminated(KeyboardInterrupt):
-    """A request to end at once, as a batch system sends it: like a second Ctrl-C, what runs is queued again."""
+    """Report a request to end at once, as a batch system sends it.
+
+    As after a second Ctrl-C, the trials that run are queued again.
+    """
 
 
 @contextmanager
 def _interrupts() -> Generator[Callable[[], bool], None, None]:
-    """Says whether Ctrl-C came meanwhile: the run itself answers the first one by stopping, and ends as any other."""
+    """Yield a function that returns whether Ctrl-C was pressed inside this context; call it after the end.
+
+    The run itself stops after the first Ctrl-C and ends without an exception, so its end does not tell.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return

@@ -1,116 +1,126 @@
-"""A study written down: study.toml, read and checked, with the offending line in every error."""
+"""Read and check a study file such as study.toml; every error names the line that is wrong."""
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import isfunction
 from pathlib import Path
-from typing import Any, Literal, cast
+from types import NoneType
+from typing import Any, cast, get_args, get_type_hints
 
 from bmbo import methods
-from bmbo.cli.command_objective import LAST_LINE, Command
-from bmbo.cli.toml_source import Kinds, Place, TomlError, TomlSource, nearest, shown
-from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Parameter, Space
+from bmbo.cli.command_objective import LAST_LINE, CommandObjective
+from bmbo.cli.toml_source import Kinds, Place, TomlError, TomlSource, suggestion, table_title
+from bmbo.executors import EXECUTOR_NAMES
+from bmbo.ledger import StoredRunOptions
+from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Number, Parameter, Space
+from bmbo.problem.number_checks import positive_number, whole_number
 from bmbo.protocols import Policy
 from bmbo.study.checkpoints import KEEPS
+from bmbo.study.study import Direction
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-"""How an objective is named: module:function."""
+"""The form of the name of an objective: module:function."""
 
 NUMBER: Kinds = (int, float)
-STUDY: Mapping[str, Kinds] = {
+STUDY_FIELDS: Mapping[str, Kinds] = {
     "name": (str,),
     "storage": (str,),
     "direction": (str,),
     "seed": (int,),
     "method": (str,),
 }
-PARAMETERS: Mapping[str, tuple[Callable[..., Parameter], Mapping[str, Kinds], tuple[str, ...]]] = {
+PARAMETER_KINDS: Mapping[str, tuple[Callable[..., Parameter], Mapping[str, Kinds], tuple[str, ...]]] = {
     "float": (Float, {"low": NUMBER, "high": NUMBER, "log": (bool,), "step": NUMBER}, ("low", "high")),
     "int": (Int, {"low": (int,), "high": (int,), "log": (bool,), "step": (int,)}, ("low", "high")),
     "categorical": (Categorical, {"choices": (list,), "ordered": (bool,)}, ("choices",)),
 }
-FIDELITY: Mapping[str, Kinds] = {"value": (int, float, str, bool), "cost": (int, float, str), "name": (str,)}
-OBJECTIVE: Mapping[str, Kinds] = {
+FIDELITY_FIELDS: Mapping[str, Kinds] = {"value": (int, float, str, bool), "cost": (int, float, str), "name": (str,)}
+OBJECTIVE_FIELDS: Mapping[str, Kinds] = {
     "function": (str,),
     "command": (str, list),
     "result": (str,),
     "workdir": (str,),
     "env": (dict,),
 }
-RUN: Mapping[str, Kinds] = {
-    "total_cost": NUMBER,
-    "n_trials": (int,),
-    "timeout": NUMBER,
-    "batch_size": (int,),
-    "n_workers": (int,),
-    "executor": (str,),
-    "asynchronous": (bool,),
-    "trial_timeout": NUMBER,
-    "catch": (bool,),
-    "keep_checkpoints": (str,),
-}
-TABLES: Mapping[str, Kinds] = {
-    "study": (dict,),
-    "space": (dict,),
-    "fidelities": (list,),
-    "objective": (dict,),
-    "run": (dict,),
-}
+REQUIRED_TABLES = ("study", "space", "fidelities", "objective")
+TABLES = (*REQUIRED_TABLES, "run")
 METHODS: Mapping[str, Callable[[], Policy]] = {
     name: make
     for name, make in vars(methods).items()
     if isfunction(make) and make.__module__ == methods.__name__ and not name.startswith("_")
 }
-"""Every recipe, by the name of its function."""
-EXECUTORS = ("auto", "inline", "process", "ray")
+"""All methods, by the names of their functions."""
+
+RUN_CHOICES: Mapping[str, tuple[str, ...]] = {"executor": EXECUTOR_NAMES, "keep_checkpoints": KEEPS}
+"""The run options that must be one of some words."""
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """How a study is run: the arguments of `Study.optimize` that can be written down."""
+class RunOptions(StoredRunOptions):
+    """Describe how a study is run: those arguments of `Study.optimize` that can be written in a file.
 
-    total_cost: int | float | None = None
-    n_trials: int | None = None
-    timeout: int | float | None = None
-    batch_size: int = 1
+    This is the only list of them. The fields of `[run]` in a study file and the options of the command line are derived
+    from it. The options that a ledger stores come first, from `StoredRunOptions`.
+
+    Attributes:
+        timeout: seconds after which the run starts nothing more.
+        n_workers: how many trials run at once.
+        executor: where trials run, one of `EXECUTOR_NAMES`.
+        trial_timeout: seconds after which a trial is killed.
+        catch: whether the run continues after a failed trial.
+        keep_checkpoints: which checkpoint folders are kept.
+
+    Raises:
+        ValueError: A number is not positive, or a word is not known.
+    """
+
+    timeout: Number | None = None
     n_workers: int = 1
     executor: str = "auto"
-    asynchronous: bool = False
-    trial_timeout: int | float | None = None
-    # A run of days should not end with its first failing configuration.
+    trial_timeout: Number | None = None
+    # A run of several days should not end with its first failing configuration.
     catch: bool = True
     keep_checkpoints: str = "all"
 
     def __post_init__(self) -> None:
-        for name in ("total_cost", "n_trials", "timeout", "trial_timeout", "batch_size", "n_workers"):
+        for name, kinds in run_option_kinds().items():
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} must be positive, got {value!r}")
-        for name, known in (("executor", EXECUTORS), ("keep_checkpoints", KEEPS)):
+            if value is not None and int in kinds:
+                check = positive_number if float in kinds else whole_number
+                check(name, value)
+        for name, known in RUN_CHOICES.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
 
 
+def run_option_kinds() -> dict[str, Kinds]:
+    """Return the types that each run option may have, without None, from the annotations of `RunOptions`."""
+    return {
+        name: tuple(kind for kind in get_args(hint) or (hint,) if kind is not NoneType)
+        for name, hint in get_type_hints(RunOptions).items()
+    }
+
+
 @dataclass(frozen=True)
 class StudyFile:
-    """All that a study file says; `objective` is the name of a function, or a command."""
+    """Hold the content of a study file; `objective` is the name of a function, or a command."""
 
     path: Path
     name: str
     space: Space
     ladder: Ladder
-    objective: str | Command
-    # Not shown: it may have a password in it.
+    objective: str | CommandObjective
+    # Not shown, because it may contain a password.
     storage: str | None = field(default=None, repr=False)
-    direction: Literal["minimize", "maximize"] = "minimize"
+    direction: Direction = "minimize"
     seed: int = 0
     method: str = "bmbo_gp"
     run: RunOptions = field(default_factory=RunOptions)
 
     @classmethod
     def read(cls, path: str | Path) -> "StudyFile":
-        """The study in a TOML file; a TomlError in one sentence if anything in it is not as it should be."""
+        """Return the study in a TOML file; raise TomlError, in one sentence, if the file is missing or wrong."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -124,24 +134,23 @@ class StudyFile:
 def _study(source: TomlSource) -> StudyFile:
     for name in source.values:
         if name not in TABLES:
-            raise source.error((name,), f"unknown table [{name}]{nearest(name, TABLES)}")
-    for name in ("study", "space", "fidelities", "objective"):
+            raise source.error((name,), f"unknown table [{name}]{suggestion(name, TABLES)}")
+    for name in REQUIRED_TABLES:
         if name not in source.values:
             raise source.error((), f"{'[[fidelities]]' if name == 'fidelities' else f'[{name}]'} is missing")
-    study = source.table(("study",), source.values["study"], STUDY, ("name",))
+    study = source.table(("study",), source.values["study"], STUDY_FIELDS, ("name",))
     for name in ("name", "storage"):
         if name in study and not study[name].strip():
             raise source.error(("study", name), f"{name} in [study] must not be empty")
-    if study.get("direction", "minimize") not in ("minimize", "maximize"):
+    if study.get("direction", "minimize") not in get_args(Direction):
         message = f"direction in [study] must be 'minimize' or 'maximize', got {study['direction']!r}"
         raise source.error(("study", "direction"), message)
-    if study.get("seed", 0) < 0:
-        raise source.error(("study", "seed"), f"seed in [study] must be at least 0, got {study['seed']}")
+    source.build(("study",), whole_number, name="seed", value=study.get("seed", 0), at_least=0)
     if study.get("method", "bmbo_gp") not in METHODS:
-        message = f"unknown method {study['method']!r} in [study]{nearest(study['method'], METHODS)}"
+        message = f"unknown method {study['method']!r} in [study]{suggestion(study['method'], METHODS)}"
         raise source.error(("study", "method"), message)
     space = _space(source)
-    run = source.table(("run",), source.values.get("run", {}), RUN)
+    run = source.table(("run",), source.values.get("run", {}), run_option_kinds())
     return StudyFile(
         path=source.path,
         space=space,
@@ -159,12 +168,12 @@ def _space(source: TomlSource) -> Space:
     parameters: dict[str, Parameter] = {}
     for name, values in cast(dict[str, Any], described).items():
         place: Place = ("space", name)
-        every = {field: kinds for _, fields, _ in PARAMETERS.values() for field, kinds in fields.items()}
+        every = {field: kinds for _, fields, _ in PARAMETER_KINDS.values() for field, kinds in fields.items()}
         kind = source.table(place, values, {"type": (str,), **every, "low": NUMBER, "high": NUMBER}, ("type",))["type"]
-        if kind not in PARAMETERS:
-            message = f"type in {shown(place)} must be float, int or categorical, got {kind!r}"
-            raise source.error((*place, "type"), message + nearest(kind, PARAMETERS))
-        make, fields, required = PARAMETERS[kind]
+        if kind not in PARAMETER_KINDS:
+            message = f"type in {table_title(place)} must be float, int or categorical, got {kind!r}"
+            raise source.error((*place, "type"), message + suggestion(kind, PARAMETER_KINDS))
+        make, fields, required = PARAMETER_KINDS[kind]
         table = source.table(place, values, {"type": (str,), **fields}, required)
         chosen = {field: value for field, value in table.items() if field != "type"}
         parameters[name] = source.build(place, make, **chosen)
@@ -178,17 +187,17 @@ def _ladder(source: TomlSource) -> Ladder:
     fidelities: list[Fidelity] = []
     for level, values in enumerate(described):
         place: Place = ("fidelities", level)
-        table = source.table(place, values, FIDELITY, ("value", "cost"))
+        table = source.table(place, values, FIDELITY_FIELDS, ("value", "cost"))
         if isinstance(table["cost"], str) and table["cost"] != "measure":
-            message = f"cost in {shown(place)} must be a number or 'measure', got {table['cost']!r}"
+            message = f"cost in {table_title(place)} must be a number or 'measure', got {table['cost']!r}"
             raise source.error((*place, "cost"), message)
         fidelities.append(source.build(place, Fidelity, **table))
     return source.build(("fidelities",), lambda: Ladder(fidelities))
 
 
-def _objective(source: TomlSource, space: Space) -> str | Command:
+def _objective(source: TomlSource, space: Space) -> str | CommandObjective:
     place: Place = ("objective",)
-    table = source.table(place, source.values["objective"], OBJECTIVE)
+    table = source.table(place, source.values["objective"], OBJECTIVE_FIELDS)
     if ("function" in table) == ("command" in table):
         raise source.error(place, "[objective] needs either function = 'module:name' or a command")
     if "function" in table:
@@ -204,7 +213,7 @@ def _objective(source: TomlSource, space: Space) -> str | Command:
             raise source.error((*place, name), f"{name} in [objective] must be made of strings, got {words!r}")
     return source.build(
         place,
-        lambda: Command(
+        lambda: CommandObjective(
             table["command"],
             table.get("result", LAST_LINE),
             table.get("workdir"),

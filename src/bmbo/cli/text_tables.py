@@ -1,15 +1,19 @@
-"""What the command line prints: tables and sentences for people."""
+"""Format tables, values and messages that the command line prints for people."""
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bmbo.problem import Ladder
 
+PROGRAM = "bmbo"
+"""The name of the program, also at the start of its messages."""
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns as wide as they need to be; numbers to the right."""
-    cells = [[text(cell) for cell in row] for row in rows]
+
+def text_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as text; columns are as wide as needed, and columns of numbers are aligned to the right."""
+    cells = [[short_text(cell) for cell in row] for row in rows]
     columns = list(zip(*([list(head), *cells]), strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     right = [all(_is_number(cell) for cell in column[1:]) for column in columns]
@@ -23,20 +27,20 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"  {line}" for line in lines)
 
 
-def text(value: object) -> str:
-    """A value as people read it."""
+def short_text(value: object) -> str:
+    """Return a value as short text: "-" for None, six digits for a real number."""
     if value is None:
         return "-"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def configuration(params: Mapping[str, Any]) -> str:
-    """A configuration in one line."""
-    return ", ".join(f"{name}={text(value)}" for name, value in params.items())
+def params_line(params: Mapping[str, Any]) -> str:
+    """Return a configuration as one line of text."""
+    return ", ".join(f"{name}={short_text(value)}" for name, value in params.items())
 
 
 def duration(seconds: float) -> str:
-    """A length of time to two places: 35 s, 4 min 10 s, 2 h 5 min."""
+    """Return a length of time in at most two units: 35 s, 4 min 10 s, 2 h 5 min."""
     whole = max(0, round(seconds))
     for size, unit, smaller, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= size:
@@ -44,17 +48,27 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-def levels(ladder: Ladder, left: float | None) -> str:
-    """The ladder, and what a budget buys of each level."""
+def ladder_table(ladder: Ladder, budget: float | None) -> str:
+    """Return a table of the levels, their costs, and how many trials of each level the budget pays for."""
     rows: list[list[object]] = []
     for level, fidelity in enumerate(ladder.fidelities):
         named = fidelity.name if fidelity.name == str(fidelity.value) else f"{fidelity.name} ({fidelity.value})"
         row: list[object] = [level, named, fidelity.cost]
-        if left is not None and not isinstance(fidelity.cost, str):
-            row.append(math.floor(left / fidelity.cost + 1e-9))
+        if budget is not None and not isinstance(fidelity.cost, str):
+            row.append(math.floor(budget / fidelity.cost + 1e-9))
         rows.append(row)
     bought = [] if len(rows[0]) == 3 else ["the budget buys"]
-    return table(["level", "fidelity", "cost", *bought], rows)
+    return text_table(["level", "fidelity", "cost", *bought], rows)
+
+
+def message_line(message: object) -> str:
+    """Return a message with the name of the program before it."""
+    return f"{PROGRAM}: {message}"
+
+
+def print_message(message: object) -> None:
+    """Print a message with the name of the program before it to stderr."""
+    print(message_line(message), file=sys.stderr)
 
 
 def _is_number(cell: str) -> bool:

@@ -1,16 +1,17 @@
-"""Jobs in this process, one after the other."""
+"""Run jobs in this process, one after the other."""
 
 import time
 from collections import deque
 from collections.abc import Callable
 
-from bmbo.executors.local_processes import Number
-from bmbo.executors.worker_program import describe
+from bmbo.executors.job_messages import check_submission
+from bmbo.executors.worker_program import error_line
+from bmbo.problem import Number
 from bmbo.protocols import Finished
 
 
-class Inline:
-    """Runs a job inside `collect`, so that nothing waits in `submit`; an interrupt passes through."""
+class InlineExecutor:
+    """Run a job of this process inside `collect`, so that `submit` never waits; interrupts are not caught."""
 
     def __init__(self) -> None:
         self._jobs: deque[tuple[int, Callable[[], object]]] = deque()
@@ -18,32 +19,32 @@ class Inline:
 
     @property
     def num_workers(self) -> int:
-        """One: this process."""
+        """Return 1, because this process is the only worker."""
         return 1
 
     def submit(self, number: int, job: Callable[[], object]) -> None:
-        """Keeps a job for the next `collect`."""
-        if self._closed:
-            raise RuntimeError("the executor is closed")
-        if self._jobs:
-            raise RuntimeError(f"all workers are busy: collect before submitting job {number}")
+        """Keep a job for the next `collect`; raise RuntimeError if there is one already or the executor is closed."""
+        check_submission(number, closed=self._closed, has_place=not self._jobs)
         self._jobs.append((number, job))
 
     def collect(self, seconds: Number) -> list[Finished]:
-        """Runs the job that was submitted to its end, however long that takes; without one it waits."""
+        """Run the submitted job to its end, even if that takes longer than `seconds`, and return its outcome.
+
+        Without a job, wait for `seconds` and return an empty list.
+        """
         if not self._jobs:
             time.sleep(max(seconds, 0.0))
             return []
         number, job = self._jobs.popleft()
         start = time.monotonic()
-        # SystemExit too: a program's main function that is called as an objective must not end a study unrecorded.
+        # SystemExit too: an objective may call the main function of a program, and its exit is recorded as a failure.
         try:
             value = job()
         except (Exception, SystemExit) as error:
-            return [Finished(number, None, time.monotonic() - start, describe(error), error)]
+            return [Finished(number, None, time.monotonic() - start, error_line(error), error)]
         return [Finished(number, value, time.monotonic() - start)]
 
     def close(self) -> None:
-        """Forgets a job that was not run yet."""
+        """Drop a job that was not run yet; later calls of `submit` fail."""
         self._jobs.clear()
         self._closed = True

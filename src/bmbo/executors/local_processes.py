@@ -1,4 +1,4 @@
-"""Jobs in processes of this machine that can crash, leak and hang without harm to the run."""
+"""Run jobs in processes of this machine; a job that crashes, hangs or leaks memory does not harm the run."""
 
 import contextlib
 import math
@@ -14,34 +14,32 @@ from multiprocessing import Pipe, connection
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
 from bmbo.executors import worker_program as program
-from bmbo.executors.worker_program import describe
+from bmbo.executors.job_messages import check_submission, check_workers_and_timeout, pack_job, unpack_outcome
+from bmbo.problem import Number
 from bmbo.protocols import Finished
 
-Number = int | float
-"""Both, for checks of types at run time tell them apart."""
-
 POLL_SECONDS = 0.2
-"""Between looks at whether a process has died whose children keep its connection open; answers do not wait for it."""
+"""Time between checks for dead processes whose children keep the connection open; answers arrive without this delay."""
 
 GRACE_SECONDS = 0.5
-"""From asking a process group to end to killing it: time to remove a temporary file."""
+"""Time between asking a process group to end and killing it: enough to remove a temporary file."""
 
 LOADING_SECONDS = 600.0
-"""A timeout counts from a job's start; before it, a worker may import the user's modules for so long."""
+"""How long a worker may import the user's modules before a job starts; the timeout of the job counts from its start."""
 
 
 @dataclass
 class _Worker:
-    """A worker process, leader of its own group, and the job that it has.
+    """Hold a worker process, which leads a process group of its own, and its job.
 
     Attributes:
-        lifeline: the only open end of a pipe; the worker dies when it is closed, with this process at the latest.
-        number: of its job; None while it is idle.
-        started: when the job began to run, or was sent; monotonic.
-        deadline: when the job is given up.
+        process: the worker itself.
+        connection: for jobs and messages.
+        lifeline: our end of a pipe; the worker dies when it is closed, at the latest when this process ends.
+        number: the number of its job; None while it is idle.
+        started: when the job began to run, or was sent, by the monotonic clock.
+        deadline: when the job is killed.
     """
 
     process: subprocess.Popen[bytes]
@@ -52,25 +50,34 @@ class _Worker:
     deadline: float = math.inf
 
     def signal_group(self, number: int) -> bool:
-        """Sends a signal to all that the worker started; whether anyone was there."""
+        """Send a signal to the worker and all processes that it started; return whether any of them existed."""
         try:
             os.killpg(self.process.pid, number)
-        # macOS says so of a group of which only zombies are left.
+        # macOS raises PermissionError for a group in which only zombies are left.
         except (ProcessLookupError, PermissionError):
             return False
         return True
 
 
-class LocalProcesses:
-    """Worker processes that are kept between jobs, so that imports are paid once, and replaced when they die.
+class LocalProcessExecutor:
+    """Run jobs in worker processes of this machine.
+
+    Workers stay alive between jobs, so that each imports modules only once. A worker that dies is replaced.
 
     Args:
         num_workers: how many jobs may run at once.
         trial_timeout: seconds after which a job and all processes that it started are killed.
+
+    Raises:
+        ValueError: The number of workers or the timeout cannot be used.
+        OSError: The system is neither Linux nor macOS.
+
+    Example:
+        >>> executor = LocalProcessExecutor(num_workers=4, trial_timeout=60)
     """
 
     def __init__(self, num_workers: int, trial_timeout: Number | None = None) -> None:
-        check_sizes(num_workers, trial_timeout)
+        check_workers_and_timeout(num_workers, trial_timeout)
         if os.name != "posix":
             raise OSError("executor 'process' needs Linux or macOS; use 'inline' or 'ray' on this system")
         self._num_workers = num_workers
@@ -80,26 +87,23 @@ class LocalProcesses:
 
     @property
     def num_workers(self) -> int:
-        """How many jobs may run at once."""
+        """Return how many jobs may run at once."""
         return self._num_workers
 
     def submit(self, number: int, job: Callable[[], object]) -> None:
-        """Sends a job to an idle worker, or to a new one."""
-        if self._closed:
-            raise RuntimeError("the executor is closed")
-        if len(self._busy) >= self._num_workers:
-            raise RuntimeError(f"all workers are busy: collect before submitting job {number}")
-        payload = packed(job)
+        """Send a job to an idle worker or to a new one; raise TypeError if the job cannot be pickled."""
+        check_submission(number, closed=self._closed, has_place=len(self._busy) < self._num_workers)
+        payload = pack_job(job)
         worker = self._idle()
         worker.number = number
         worker.started = time.monotonic()
         worker.deadline = math.inf if self._timeout is None else worker.started + LOADING_SECONDS + self._timeout
-        # A worker that dies right now is noticed, with its reason, when its answer is awaited.
+        # If the worker dies right now, `collect` notices it and reports the reason.
         with contextlib.suppress(OSError):
             worker.connection.send_bytes(payload)
 
     def collect(self, seconds: Number) -> list[Finished]:
-        """What has finished since the last call; waits up to so many seconds, also while nothing runs."""
+        """Return the outcomes since the last call; wait up to `seconds` for a first one, also while nothing runs."""
         until = time.monotonic() + seconds
         while True:
             left = max(until - time.monotonic(), 0.0)
@@ -118,7 +122,7 @@ class LocalProcesses:
                 return found
 
     def close(self) -> None:
-        """Kills all workers and what they started."""
+        """Kill all workers and the processes that they started."""
         self._closed = True
         self._end(list(self._workers))
 
@@ -136,7 +140,7 @@ class LocalProcesses:
         return worker
 
     def _received(self, worker: _Worker) -> Finished | None:
-        """The outcome in a worker's message; None where it only says that its job has started."""
+        """Return the outcome in a message of a worker, or None if the message only says that the job has started."""
         number = worker.number or 0
         try:
             message = pickle.loads(worker.connection.recv_bytes())  # noqa: S301 - from a process that we started
@@ -147,10 +151,10 @@ class LocalProcesses:
             worker.deadline = worker.started + (math.inf if self._timeout is None else self._timeout)
             return None
         worker.number = None
-        return unpacked(number, message)
+        return unpack_outcome(number, message)
 
     def _dead(self) -> list[_Worker]:
-        """Busy workers that have ended without an answer."""
+        """Return the busy workers that have ended without an answer."""
         return [each for each in self._busy if each.process.poll() is not None and not _has_message(each)]
 
     def _crashed(self, worker: _Worker) -> Finished:
@@ -170,7 +174,7 @@ class LocalProcesses:
         return [Finished(each.number or 0, None, now - each.started, error) for each in late]
 
     def _end(self, workers: Sequence[_Worker]) -> None:
-        """Ends workers with all that they started: by request, then by force."""
+        """End workers and all processes that they started: first by request, then by force."""
         waiting = [worker for worker in workers if worker.signal_group(signal.SIGTERM)]
         until = time.monotonic() + GRACE_SECONDS
         while waiting and time.monotonic() < until:
@@ -179,60 +183,26 @@ class LocalProcesses:
         for worker in waiting:
             worker.signal_group(signal.SIGKILL)
         for worker in workers:
-            # One in the midst of a call to a dead network drive cannot be killed, and is left to the system.
+            # A process that waits for a dead network drive cannot be killed; it is left to the system.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.process.wait(GRACE_SECONDS)
-            # Removed first: should an interrupt come here, no descriptor is closed twice.
+            # Removed first, so that no descriptor is closed twice if an interrupt arrives here.
             self._workers.remove(worker)
             worker.connection.close()
             os.close(worker.lifeline)
 
 
-def check_sizes(num_workers: int, trial_timeout: Number | None) -> None:
-    """Refuses what is no number of workers or no timeout."""
-    if isinstance(num_workers, bool) or not isinstance(num_workers, int) or num_workers < 1:
-        raise ValueError(f"the number of workers must be a whole number of at least 1, got {num_workers!r}")
-    if trial_timeout is not None and not 0 < trial_timeout < math.inf:
-        raise ValueError(f"trial_timeout must be a number of seconds above 0, or None, got {trial_timeout!r}")
-
-
-def packed(job: Callable[[], object]) -> bytes:
-    """A job as bytes; functions of a script, a notebook or another function are sent whole."""
-    try:
-        return cloudpickle.dumps(job)
-    except Exception as error:
-        raise TypeError(
-            f"the objective cannot be sent to another process ({describe(error)}); "
-            "make what it cannot carry, such as open files and locks, inside it, or use executor='inline'"
-        ) from error
-
-
-def unpacked(number: int, message: Sequence[Any]) -> Finished:
-    """The outcome of a job from the last message of `worker.messages`."""
-    kind, seconds, *rest = message
-    payload = rest[-1]
-    try:
-        content = None if payload is None else pickle.loads(payload)  # noqa: S301 - from a process that we started
-    # Of any kind: unpickling runs the value's own code.
-    except Exception as error:
-        content, unreadable = None, f"the result cannot be read here ({describe(error)}); return a number"
-    else:
-        unreadable = None
-    if kind == program.FAILED:
-        return Finished(number, None, seconds, rest[0], content if isinstance(content, BaseException) else None)
-    return Finished(number, content, seconds, unreadable)
-
-
 def _start() -> _Worker:
     ours, theirs = Pipe()
     watched, lifeline = os.pipe()
-    # By its path: `-m` would import the package first. -P: not with its folder on the path, where there is a ray.py.
+    # Started by its path, because `-m` would import the package first. -P keeps its folder off the import path, because
+    # the file ray.py in it would hide the package ray.
     command = [sys.executable, "-u", "-P", str(Path(program.__file__)), str(theirs.fileno()), str(watched)]
     try:
         process = subprocess.Popen(  # noqa: S603 - our own program
             [*command, str(os.getpid())],
             stdin=subprocess.DEVNULL,
-            # A group of its own is killed whole, and Ctrl-C in the terminal is left to the driver to act on.
+            # A process group of its own can be killed as a whole, and Ctrl-C in the terminal reaches only the driver.
             start_new_session=True,
             pass_fds=(theirs.fileno(), watched),
         )
@@ -256,7 +226,7 @@ def _has_message(worker: _Worker) -> bool:
 
 
 def _reason(code: int | None) -> str:
-    """Why a process ended, from its exit code."""
+    """Return in words why a process ended, from its exit code."""
     if code is None:
         return "the process closed its connection"
     if code >= 0:

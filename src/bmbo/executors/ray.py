@@ -1,18 +1,19 @@
-"""Jobs on Ray: on this machine, or on a cluster by its address."""
+"""Run jobs on Ray, on this machine or on a cluster."""
 
 import logging
 import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bmbo.executors import worker_program as program
-from bmbo.executors.local_processes import Number, check_sizes, packed, unpacked
-from bmbo.executors.worker_program import describe
+from bmbo.executors.job_messages import check_submission, check_workers_and_timeout, pack_job, unpack_outcome
+from bmbo.executors.ray_private import bound_to_loopback
+from bmbo.executors.worker_program import error_line
+from bmbo.problem.number_checks import Number, finite_amount
 from bmbo.protocols import Finished
 
 try:
@@ -27,14 +28,12 @@ LOST = (
     exceptions.LocalRayletDiedError,
     exceptions.RaySystemError,
 )
-"""What says that a place was lost, and nothing of the job."""
-
-CLEANUP = "RAY_process_group_cleanup_enabled"
+"""Errors that say that a machine or Ray itself was lost, and that the job is not at fault."""
 
 
 @dataclass
 class _Task:
-    """A job on its way: `stream` gives one message when it starts and one when it ends."""
+    """Hold a job that was given to Ray; `stream` returns one message when the job starts and one when it ends."""
 
     number: int
     stream: Any
@@ -43,17 +42,24 @@ class _Task:
 
 
 class RayExecutor:
-    """One Ray task a job, never retried by Ray itself.
+    """Run each job as one Ray task, which Ray itself never repeats.
 
-    A Ray that runs in this process already is used and left alone; else one is started on this machine, bound to its
-    loopback address, and ended by `close`. What jobs print goes to Ray's own log files.
+    If Ray is already initialised in this process, it is used and left running. Otherwise Ray is started on this
+    machine, where it listens on the loopback address only, and `close` ends it. The output of jobs goes to Ray's log
+    files.
 
     Args:
         num_workers: how many jobs may run at once.
-        trial_timeout: seconds after which a job is cancelled by force; waiting for resources does not count.
-        address: of a cluster, as for `ray.init`; also taken from the variable RAY_ADDRESS.
+        trial_timeout: seconds after which a job is cancelled by force; the wait for resources does not count.
+        address: of a cluster, as for `ray.init`; by default the environment variable RAY_ADDRESS.
         num_cpus: CPUs for each job.
-        num_gpus: GPUs for each job, also in parts; with 0 a job sees none.
+        num_gpus: GPUs for each job, fractions included; with 0 a job sees no GPU.
+
+    Raises:
+        ValueError: An argument is out of range, or this machine has fewer GPUs than a job needs.
+
+    Example:
+        >>> executor = RayExecutor(8, address="auto", num_gpus=0.5)
     """
 
     def __init__(
@@ -65,10 +71,9 @@ class RayExecutor:
         num_cpus: Number = 1,
         num_gpus: Number = 0,
     ) -> None:
-        check_sizes(num_workers, trial_timeout)
+        check_workers_and_timeout(num_workers, trial_timeout)
         for name, amount in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
-            if not 0 <= amount < math.inf:
-                raise ValueError(f"{name} must be a number of at least 0, got {amount!r}")
+            finite_amount(name, amount)
         self._num_workers = num_workers
         self._timeout = trial_timeout
         self._tasks: list[_Task] = []
@@ -79,28 +84,25 @@ class RayExecutor:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         elif self._owned:
             _init_here(math.ceil(max(num_workers * num_cpus, os.cpu_count() or 1)), num_gpus)
-        self._run: Any = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0)(program.messages)
+        self._run: Any = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0)(program.run_job)
 
     @property
     def num_workers(self) -> int:
-        """How many jobs may run at once, if the cluster has the resources."""
+        """Return how many jobs may run at once, if the cluster has the resources."""
         return self._num_workers
 
     def submit(self, number: int, job: Callable[[], object]) -> None:
-        """Gives a job to Ray, which starts it when its resources are free."""
-        if self._closed:
-            raise RuntimeError("the executor is closed")
-        if len(self._tasks) >= self._num_workers:
-            raise RuntimeError(f"all workers are busy: collect before submitting job {number}")
-        self._tasks.append(_Task(number, self._run.remote(packed(job)), time.monotonic()))
+        """Give a job to Ray, which starts it when its resources are free; raise TypeError if it cannot be pickled."""
+        check_submission(number, closed=self._closed, has_place=len(self._tasks) < self._num_workers)
+        self._tasks.append(_Task(number, self._run.remote(pack_job(job)), time.monotonic()))
 
     def collect(self, seconds: Number) -> list[Finished]:
-        """What has finished since the last call; waits up to so many seconds, also while nothing runs."""
+        """Return the outcomes since the last call; wait up to `seconds` for a first one, also while nothing runs."""
         until = time.monotonic() + seconds
         while True:
             now = time.monotonic()
             pause = max(min([until, *(task.deadline for task in self._tasks)]) - now, 0.0)
-            # Those that are ready now, whose number is not known, or else the first.
+            # First all tasks that have a message now; if there are none, wait for the first.
             ready = _ready(self._tasks, 0.0) or _ready(self._tasks, pause)
             found = [each for each in map(self._received, ready) if each is not None]
             found += self._timed_out()
@@ -108,7 +110,7 @@ class RayExecutor:
                 return found
 
     def close(self) -> None:
-        """Cancels what still runs, and ends Ray if it was started here."""
+        """Cancel the jobs that still run, and end Ray if this executor started it."""
         if self._closed:
             return
         self._closed = True
@@ -121,7 +123,7 @@ class RayExecutor:
             ray.shutdown()
 
     def _received(self, task: _Task) -> Finished | None:
-        """The outcome in a task's next message; None where it only says that its job has started."""
+        """Return the outcome in the next message of a task, or None if the message says that the job has started."""
         try:
             message = ray.get(next(task.stream))
         except (exceptions.RayError, StopIteration) as error:
@@ -132,7 +134,7 @@ class RayExecutor:
             task.deadline = task.started + (math.inf if self._timeout is None else self._timeout)
             return None
         self._tasks.remove(task)
-        return unpacked(task.number, message)
+        return unpack_outcome(task.number, message)
 
     def _timed_out(self) -> list[Finished]:
         now = time.monotonic()
@@ -145,7 +147,7 @@ class RayExecutor:
 
 
 def _ready(tasks: Sequence[_Task], seconds: float) -> list[_Task]:
-    """Tasks with a message: all of them, or after a wait the first."""
+    """Return the tasks that have a message: with 0 seconds all of them, else the first after a wait."""
     if not tasks:
         time.sleep(seconds)
         return []
@@ -155,26 +157,29 @@ def _ready(tasks: Sequence[_Task], seconds: float) -> list[_Task]:
 
 
 def _is_lost(error: BaseException) -> bool:
-    # A stream that ends without an outcome: its place went away between two messages.
+    # StopIteration: the stream ended without an outcome, because its machine was lost between two messages.
     return isinstance(error, (*LOST, StopIteration))
 
 
 def _reason(error: BaseException) -> str:
-    """Why Ray has no outcome, in one line."""
+    """Return in one line why Ray has no outcome."""
     if isinstance(error, exceptions.OutOfMemoryError):
         return "killed by Ray: out of memory"
     if isinstance(error, exceptions.WorkerCrashedError):
         return "the process died without a result (a crash, an exit or out of memory)"
     if isinstance(error, exceptions.TaskCancelledError):
         return "cancelled in Ray"
-    # Its first sentence: Ray adds advice by the paragraph.
-    text = describe(error).split(". ")[0]
+    # Only the first sentence, because Ray adds paragraphs of advice.
+    text = error_line(error).split(". ")[0]
     return f"lost by Ray: {text}" if _is_lost(error) else text
 
 
 def _init_here(num_cpus: int, num_gpus: Number) -> None:
-    """Starts Ray on this machine, with as many CPUs as the jobs together ask for: the user chose that number."""
-    with _bound_to_loopback():
+    """Start Ray on this machine with at least as many CPUs as all jobs together ask for.
+
+    The number may exceed the real CPUs, because the user chose how many jobs run at once.
+    """
+    with bound_to_loopback():
         ray.init(
             address="local",
             num_cpus=num_cpus,
@@ -189,25 +194,3 @@ def _init_here(num_cpus: int, num_gpus: Number) -> None:
     if available < num_gpus:
         ray.shutdown()
         raise ValueError(f"each job asks for {num_gpus:g} GPUs, but this machine has {available:g}")
-
-
-@contextmanager
-def _bound_to_loopback() -> Generator[None]:
-    """While Ray starts: no address but this machine's own, and what a killed job has started is killed with it."""
-    from ray._private import ray_constants  # noqa: PLC0415 - private: see below
-
-    # Ray replaces 127.0.0.1 by a reachable address unless clusters are off, as they are on macOS; it reads the variable
-    # for that, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER, only when it is imported, which a user may have done.
-    clusters = ray_constants.ENABLE_RAY_CLUSTER
-    cleanup = os.environ.get(CLEANUP)
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    os.environ[CLEANUP] = cleanup or "1"
-    try:
-        with warnings.catch_warnings():
-            # JAX warns of every fork; Ray's are followed by an exec at once.
-            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
-            yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = clusters
-        if cleanup is None:
-            del os.environ[CLEANUP]

@@ -1,7 +1,9 @@
-"""The program of a worker process, started by its path so that it need not import the package, which takes seconds.
+"""Run jobs inside a worker process and send back their outcomes.
 
-Messages from it are plain tuples, in this order for each job: (STARTED,), then (DONE, seconds, payload) or
-(FAILED, seconds, error, payload), where a payload is the pickled value or exception and None if it cannot be pickled.
+This file is started as a program, by its path, so that a worker need not import the package, which takes seconds.
+
+Its messages are plain tuples. For each job they are (STARTED,), then (DONE, seconds, payload) or
+(FAILED, seconds, error, payload). A payload is the pickled value or exception, or None if it cannot be pickled.
 """
 
 import os
@@ -19,27 +21,27 @@ from typing import no_type_check
 STARTED, DONE, FAILED = "started", "done", "failed"
 
 LONGEST_ERROR = 500
-"""Characters of an exception's text that are kept: enough to recognise it by, in a table."""
+"""How many characters of the text of an exception are kept: enough to recognise it in a table."""
 
 
-def describe(error: BaseException) -> str:
-    """An exception in one line."""
+def error_line(error: BaseException) -> str:
+    """Return an exception as one line of text."""
     try:
         text = " ".join(str(error).split())
-    # Its text is the user's code.
+    # Making the text may run the user's code, which may fail.
     except Exception:
         text = ""
     shortened = text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 3] + "..."
     return f"{type(error).__name__}: {shortened}" if text else type(error).__name__
 
 
-# Ray knows a generator by its function, which a checker of types at run time would wrap.
+# Ray recognises a generator by its function, which a type checker at run time would wrap.
 @no_type_check
-def messages(payload: bytes) -> Iterator[tuple[object, ...]]:
-    """Runs a pickled job; nothing but the end of the process escapes."""
+def run_job(payload: bytes) -> Iterator[tuple[object, ...]]:
+    """Run a pickled job and yield its messages; every exception of the job becomes a message."""
     try:
         job: Callable[[], object] = pickle.loads(payload)  # noqa: S301 - from the driver that started us
-    # Loading imports the user's modules, which may do anything.
+    # Exceptions of every kind, because loading imports the user's modules.
     except BaseException as error:
         kind, seconds, text, exception = _failed(0.0, error)
         yield kind, seconds, f"the job could not be loaded: {text}", exception
@@ -48,7 +50,7 @@ def messages(payload: bytes) -> Iterator[tuple[object, ...]]:
     start = time.monotonic()
     try:
         value = job()
-    # Also what would end a process: it is the job's outcome here.
+    # Also exceptions that would end a process, such as SystemExit: here they are the outcome of the job.
     except BaseException as error:
         yield _failed(time.monotonic() - start, error)
     else:
@@ -56,8 +58,8 @@ def messages(payload: bytes) -> Iterator[tuple[object, ...]]:
 
 
 def pickled(value: object) -> bytes:
-    """A value as bytes, with functions and classes that only the driver's script knows."""
-    import cloudpickle  # noqa: PLC0415 - it may be found only on the driver's path, which comes with a message
+    """Return a value as bytes, together with functions and classes that only the driver's script knows."""
+    import cloudpickle  # noqa: PLC0415 - the import path of the driver arrives with the first message
 
     return cloudpickle.dumps(value)
 
@@ -65,36 +67,39 @@ def pickled(value: object) -> bytes:
 def _done(seconds: float, value: object) -> tuple[object, ...]:
     try:
         return DONE, seconds, pickled(value)
-    # Of any kind: pickling runs the value's own code.
+    # Exceptions of every kind, because pickling runs the code of the value's class.
     except Exception as error:
-        reason = f"the result of type {type(value).__name__} cannot be sent back ({describe(error)}); return a number"
+        reason = f"the result of type {type(value).__name__} cannot be sent back ({error_line(error)}); return a number"
         return FAILED, seconds, reason, None
 
 
 def _failed(seconds: float, error: BaseException) -> tuple[object, ...]:
-    text = describe(error)
+    text = error_line(error)
     try:
-        # Pickling drops the traceback; a note does not get lost.
+        # Pickling drops the traceback, but keeps notes.
         error.add_note("In the worker:\n" + "".join(traceback.format_exception(error)).rstrip())
         return FAILED, seconds, text, pickled(error)
-    # Likewise; the text remains.
+    # Exceptions of every kind, as above; the text is sent without the exception.
     except Exception:
         return FAILED, seconds, text, None
 
 
 def _watch(lifeline: int, parent: int) -> None:
-    """Kills this process and all that it started once the driver is gone."""
+    """Kill this process and all processes that it started as soon as the driver has ended."""
     while os.getppid() == parent:
-        # Nothing is ever written: readable means that the driver's end was closed. A process that the driver forked
-        # may hold that end open, hence the parent's number.
+        # Nobody writes to the pipe, so it becomes readable only when the driver's end is closed. A process that the
+        # driver forked may hold that end open; therefore the parent's process id is checked too.
         if select.select([lifeline], [], [], 1.0)[0]:
             break
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _let_the_kernel_watch(lifeline: int) -> None:
-    """The same by a signal of the kernel: native code that keeps the interpreter's lock starves a thread."""
-    import fcntl  # noqa: PLC0415 - Windows has none, and other executors use this module
+    """Let the kernel kill the process group when the driver has ended.
+
+    The thread of `_watch` is not enough: it does not run while native code keeps the interpreter's lock.
+    """
+    import fcntl  # noqa: PLC0415 - missing on Windows, where other executors use this module
 
     if sys.platform == "linux":
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
@@ -105,12 +110,12 @@ def _let_the_kernel_watch(lifeline: int) -> None:
 def _serve(connection: Connection) -> None:
     sys.path[:], sys.argv[:] = pickle.loads(connection.recv_bytes())  # noqa: S301 - from the driver that started us
     while True:
-        for message in messages(connection.recv_bytes()):
+        for message in run_job(connection.recv_bytes()):
             connection.send_bytes(pickle.dumps(message))
 
 
 def main(connection_fd: int, lifeline: int, parent: int) -> None:
-    """Serves jobs until the driver closes its end."""
+    """Run the jobs that the driver sends, until it closes the connection."""
     for descriptor in (connection_fd, lifeline):
         os.set_inheritable(descriptor, False)
     _let_the_kernel_watch(lifeline)

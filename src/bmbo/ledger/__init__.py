@@ -1,21 +1,21 @@
-"""The record of a study in an Optuna storage, shared by any number of processes."""
+"""Keep the record of a study in an Optuna storage that any number of processes can share."""
 
-from bmbo.ledger.ledger import Ledger, Run
-from bmbo.ledger.owners import Owner, Watch
-from bmbo.ledger.planner_lease import Lease
+from bmbo.ledger.ledger import Ledger, StoredRunOptions
+from bmbo.ledger.owners import Owner, SilenceWatch
+from bmbo.ledger.planner_lease import PlannerLease
 from bmbo.ledger.storages import Storage, folder_of, open_storage, redacted
-from bmbo.ledger.trial_mapping import ASKED, Entry, Record
+from bmbo.ledger.trial_mapping import ASKED, LedgerEntry, LedgerSnapshot
 
 __all__ = [
     "ASKED",
-    "Entry",
-    "Lease",
     "Ledger",
+    "LedgerEntry",
+    "LedgerSnapshot",
     "Owner",
-    "Record",
-    "Run",
+    "PlannerLease",
+    "SilenceWatch",
     "Storage",
-    "Watch",
+    "StoredRunOptions",
     "folder_of",
     "open_storage",
     "redacted",

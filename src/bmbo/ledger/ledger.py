@@ -1,4 +1,8 @@
-"""The ledger of one study: read whole, written in steps that each leave it in order."""
+"""Read and write the ledger of one study.
+
+Every method writes in small steps, and the ledger is consistent after each step. A process can therefore die at any
+moment without damage to the study.
+"""
 
 import contextlib
 import logging
@@ -13,57 +17,67 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bmbo.history import History, Outcome, Query
+from bmbo.ledger import attribute_keys as keys
 from bmbo.ledger import trial_mapping as mapping
 from bmbo.ledger.owners import Owner
-from bmbo.ledger.planner_lease import Lease
-from bmbo.ledger.storages import Storage, open_storage, patiently, quiet, redacted
-from bmbo.ledger.study_definition import Definition, difference
-from bmbo.ledger.trial_mapping import Entry, Record
+from bmbo.ledger.planner_lease import PlannerLease
+from bmbo.ledger.storages import Storage, open_storage, quiet_optuna, redacted, with_retries
+from bmbo.ledger.study_definition import StudyDefinition, difference
+from bmbo.ledger.trial_mapping import LedgerEntry, LedgerSnapshot
 from bmbo.problem import Number, Problem
 
 logger = logging.getLogger("bmbo")
 
-DEFINITION, PLAN, RUN = "bmbo:definition", "bmbo:plan", "bmbo:run"
-
 MAX_RETRIES = 2
-"""How often a trial is queued again after its worker died: the third death is likely the trial's own doing."""
+"""How often a trial is queued again after its worker died; a trial that kills three workers is probably at fault."""
 
 BIRTH_SECONDS = 5.0
-"""How long a study may exist before its definition: whoever made it writes that next."""
+"""How long to wait for the definition of a study that exists: its maker writes the definition right after it."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """With what the study was last run: who joins in needs to know."""
+class StoredRunOptions:
+    """Hold the options of a run that are stored, so that other processes can join with the same ones.
 
-    total_cost: float | None = None
+    Attributes:
+        total_cost: the cost at which the study ends.
+        n_trials: the number of trials at which the study ends.
+        batch_size: how many trials are chosen together.
+        asynchronous: whether a trial is chosen as soon as a worker is free.
+    """
+
+    total_cost: Number | None = None
     n_trials: int | None = None
     batch_size: int = 1
     asynchronous: bool = False
 
 
 class Ledger:
-    """The record of one study in an Optuna storage; made by `create` or `load`."""
+    """Read and write the record of one study in an Optuna storage; make it with `create` or `load`."""
 
-    def __init__(self, storage: BaseStorage, name: str, study_id: int, definition: Definition) -> None:
+    def __init__(self, storage: BaseStorage, name: str, study_id: int, definition: StudyDefinition) -> None:
         self.storage = storage
         self.name = name
         self.problem: Problem = definition.problem
         self.seed = definition.seed
         self._study_id = study_id
-        # Finished trials never change: they are translated once.
-        self._finished: dict[int, Entry] = {}
+        # Finished trials never change, so they are converted only once.
+        self._finished: dict[int, LedgerEntry] = {}
 
     @classmethod
-    def create(cls, storage: Storage, name: str | None, definition: Definition, load_if_exists: bool) -> "Ledger":
-        """A new study, or with `load_if_exists` the one of that name, which must be about the same problem."""
-        # Before anything is written: not every space can be stored.
-        mapping.distributions(definition.problem.space)
+    def create(cls, storage: Storage, name: str | None, definition: StudyDefinition, load_if_exists: bool) -> "Ledger":
+        """Return the ledger of a new study, or with `load_if_exists` that of the study with this name.
+
+        Raises:
+            ValueError: The name is taken, or the study of this name has another problem.
+        """
+        # Checked before anything is written, because not every space can be stored.
+        mapping.optuna_distributions(definition.problem.space)
         opened = open_storage(storage)
         direction = StudyDirection.MAXIMIZE if definition.problem.maximise else StudyDirection.MINIMIZE
         try:
-            with quiet():
-                study_id = patiently(lambda: opened.create_new_study([direction], name))
+            with quiet_optuna():
+                study_id = with_retries(lambda: opened.create_new_study([direction], name))
         except DuplicatedStudyError:
             if not load_if_exists:
                 raise ValueError(
@@ -71,30 +85,30 @@ class Ledger:
                     "with load_if_exists=True"
                 ) from None
             return cls._joined(opened, str(name), definition)
-        patiently(lambda: opened.set_study_user_attr(study_id, DEFINITION, definition.to_json()))
-        return cls(opened, patiently(lambda: opened.get_study_name_from_id(study_id)), study_id, definition)
+        with_retries(lambda: opened.set_study_user_attr(study_id, keys.DEFINITION, definition.to_json()))
+        return cls(opened, with_retries(lambda: opened.get_study_name_from_id(study_id)), study_id, definition)
 
     @classmethod
     def load(cls, storage: Storage, name: str) -> "Ledger":
-        """The study of that name."""
+        """Return the ledger of the study with this name; raise ValueError if bmbo made no such study."""
         opened = open_storage(storage)
         study_id = _study_id(opened, name)
         stored, _ = _awaited_definition(opened, study_id)
         if stored is None:
             raise ValueError(f"study {name!r} in {redacted(opened)} was not made by bmbo; bmbo.create_study makes one")
-        return cls(opened, name, study_id, Definition.from_json(stored))
+        return cls(opened, name, study_id, StudyDefinition.from_json(stored))
 
     @classmethod
-    def _joined(cls, opened: BaseStorage, name: str, definition: Definition) -> "Ledger":
+    def _joined(cls, opened: BaseStorage, name: str, definition: StudyDefinition) -> "Ledger":
         study_id = _study_id(opened, name)
         stored, in_use = _awaited_definition(opened, study_id)
         if stored is None and in_use:
             raise ValueError(f"study {name!r} in {redacted(opened)} was not made by bmbo; choose another study_name")
         if stored is None:
-            # Whoever made it died before it could say what it is about.
-            patiently(lambda: opened.set_study_user_attr(study_id, DEFINITION, definition.to_json()))
+            # The process that made the study died before it could write the definition.
+            with_retries(lambda: opened.set_study_user_attr(study_id, keys.DEFINITION, definition.to_json()))
             stored, _ = _awaited_definition(opened, study_id)
-        known = Definition.from_json(stored)
+        known = StudyDefinition.from_json(stored)
         differs = difference(known.problem, definition.problem)
         if differs is not None:
             raise ValueError(
@@ -104,40 +118,48 @@ class Ledger:
             logger.warning("study %r keeps its seed %d; %d is not used", name, known.seed, definition.seed)
         return cls(opened, name, study_id, known)
 
-    def read(self) -> Record:
-        """All that is known now."""
-        stored = patiently(lambda: self.storage.get_all_trials(self._study_id, deepcopy=False))
+    def read(self) -> LedgerSnapshot:
+        """Return everything that the storage holds now."""
+        stored = with_retries(lambda: self.storage.get_all_trials(self._study_id, deepcopy=False))
         entries = tuple(self._entry(trial) for trial in stored)
-        return Record(History(self.problem, tuple(entry.trial for entry in entries)), entries)
+        return LedgerSnapshot(History(self.problem, tuple(entry.trial for entry in entries)), entries)
 
-    def lease(self, owner: Owner, grace: Number) -> Lease:
-        """The right to plan this study."""
-        return Lease(self.storage, self.name, owner, grace)
+    def lease(self, owner: Owner, grace: Number) -> PlannerLease:
+        """Return the right to plan this study, not taken yet."""
+        return PlannerLease(self.storage, self.name, owner, grace)
 
     def plan(self, batch: int, queries: Sequence[Query], permitted: Callable[[], bool]) -> None:
-        """Writes a new batch of waiting trials; one that is cut short is completed by `complete_plan`."""
-        # Before anything is written: whoever planned while another took over must leave no plan to be completed.
+        """Write a new batch of waiting trials.
+
+        If this process dies before the end, `complete_plan` writes the rest.
+
+        Args:
+            batch: the number of the batch.
+            queries: what the trials run.
+            permitted: returns whether this process may still plan.
+        """
+        # Checked before anything is written: a planner that was replaced meanwhile must leave no plan behind.
         if not permitted():
             return
         described = [
             {"params": self.problem.space.decode(query.unit), "level": query.level, "tag": dict(query.tag)}
             for query in queries
         ]
-        # One trial is written whole or not at all.
+        # A single trial needs no plan, because a storage writes it wholly or not at all.
         if len(described) > 1:
             plan = {"batch": batch, "queries": described}
-            patiently(lambda: self.storage.set_study_user_attr(self._study_id, PLAN, plan))
-        self._write(batch, queries, permitted, there=0)
+            with_retries(lambda: self.storage.set_study_user_attr(self._study_id, keys.PLAN, plan))
+        self._write(batch, queries, permitted, stored=0)
 
     def complete_plan(self, permitted: Callable[[], bool]) -> None:
-        """Writes what is missing of the last batch: its planner may have died over it."""
-        plan = patiently(lambda: self.storage.get_study_user_attrs(self._study_id)).get(PLAN)
+        """Write the missing trials of the last batch, in case its planner died while it wrote them."""
+        plan = with_retries(lambda: self.storage.get_study_user_attrs(self._study_id)).get(keys.PLAN)
         if plan is None:
             return
         queries = [
             Query(self.problem.space.encode(query["params"]), query["level"], query["tag"]) for query in plan["queries"]
         ]
-        self._write(plan["batch"], queries, permitted, there=None)
+        self._write(plan["batch"], queries, permitted, stored=None)
 
     def add(
         self,
@@ -147,53 +169,70 @@ class Ledger:
         owner: str | None = None,
         duplicate_of: int | None = None,
     ) -> int:
-        """Writes one trial whole, finished where it has an outcome, running where an owner; gives its number."""
+        """Write one trial in one step and return its number.
+
+        The trial is finished if it has an outcome, running if it has an owner, and waiting otherwise.
+
+        Args:
+            query: what the trial runs.
+            outcome: its result.
+            owner: the process that runs it.
+            duplicate_of: the number of the trial that it repeats.
+
+        Raises:
+            ValueError: The query or the outcome does not fit the problem.
+        """
         checked = History(self.problem).asked(query)
         if outcome is not None:
             checked.with_outcome(0, outcome)
-        marks = {mapping.OWNER: owner, mapping.DUPLICATE_OF: duplicate_of}
-        extra = {key: mark for key, mark in marks.items() if mark is not None}
-        trial = mapping.template(self.problem, query, extra, outcome)
-        trial_id = patiently(lambda: self.storage.create_new_trial(self._study_id, trial))
-        return patiently(lambda: self.storage.get_trial(trial_id)).number
+        attributes = {keys.OWNER: owner, keys.DUPLICATE_OF: duplicate_of}
+        extra = {key: value for key, value in attributes.items() if value is not None}
+        trial = mapping.trial_template(self.problem, query, extra, outcome)
+        trial_id = with_retries(lambda: self.storage.create_new_trial(self._study_id, trial))
+        return with_retries(lambda: self.storage.get_trial(trial_id)).number
 
-    def claim(self, entry: Entry, owner: str, resume_from: int | None = None) -> bool:
-        """Takes a waiting trial; of several that try, one succeeds."""
+    def claim(self, entry: LedgerEntry, owner: str, resume_from: int | None = None) -> bool:
+        """Take a waiting trial and return whether it worked; of several processes that try, only one succeeds."""
         try:
-            if not patiently(lambda: self.storage.set_trial_state_values(entry.trial_id, TrialState.RUNNING)):
+            if not with_retries(lambda: self.storage.set_trial_state_values(entry.trial_id, TrialState.RUNNING)):
                 return False
-            self._mark(entry, {mapping.OWNER: owner})
+            self._set(entry, {keys.OWNER: owner})
             if resume_from is not None:
-                self._mark(entry, {mapping.RESUME_FROM: resume_from})
+                self._set(entry, {keys.RESUME_FROM: resume_from})
         except UpdateFinishedTrialError:
             return False
         return True
 
-    def beat(self, entry: Entry, count: int) -> None:
-        """A sign of life of a running trial."""
+    def beat(self, entry: LedgerEntry, count: int) -> None:
+        """Write a sign of life for a running trial; do nothing if the trial has ended."""
         with contextlib.suppress(UpdateFinishedTrialError):
-            self._mark(entry, {mapping.BEAT: count})
+            self._set(entry, {keys.BEAT: count})
 
-    def finish(self, entry: Entry, outcome: Outcome, owner: str | None = None) -> int:
-        """Records an outcome and gives the number under which it is kept.
+    def finish(self, entry: LedgerEntry, outcome: Outcome, owner: str | None = None) -> int:
+        """Write an outcome and return the number of the trial that holds it.
 
-        Whoever comes first finishes the trial. A result that comes after it was really run and paid for too: it is kept
-        as one more trial.
+        The first outcome finishes the trial. A later outcome is stored as one more trial, because it was run and paid
+        for too.
         """
         try:
             self._end(entry, outcome)
         except UpdateFinishedTrialError:
             stored = self._stored(entry)
             if owner is not None and stored.owner == owner and stored.trial.value == outcome.value:
-                # Our own first try: the storage kept it and lost its answer.
+                # An earlier try of this call was stored, but the storage's answer was lost.
                 return entry.trial.number
             return self.add(entry.trial.query, outcome, duplicate_of=entry.trial.number)
         return entry.trial.number
 
-    def requeue(self, entry: Entry, owner: str | None, died: bool = True) -> None:
-        """Lets a trial wait again that its owner does not run any more; one whose workers died too often fails.
+    def requeue(self, entry: LedgerEntry, owner: str | None, died: bool = True) -> None:
+        """Put a running trial back into the queue, or let it fail if its workers died too often.
 
-        Does nothing to a trial that has ended, or has another owner by now.
+        Nothing is done to a trial that has ended, or that has another owner by now.
+
+        Args:
+            entry: the trial.
+            owner: the process that ran it.
+            died: whether that process died; otherwise it gave the trial back, and this does not count as a retry.
         """
         stored = self._stored(entry)
         if stored.state != "running" or stored.owner != owner:
@@ -203,65 +242,74 @@ class Ledger:
                 cost = 0.0 if self.problem.ladder.measured else self.problem.ladder.costs[entry.trial.query.level]
                 self._end(entry, Outcome(None, cost, error=f"its worker died {MAX_RETRIES + 1} times"))
                 return
-            # Without an owner first: who claims it next must not be taken for the dead one.
-            self._mark(entry, {mapping.OWNER: None, mapping.RETRIES: stored.retries + int(died)})
-            patiently(lambda: self.storage.set_trial_state_values(entry.trial_id, TrialState.WAITING))
+            # The owner is removed first, so that the next process that claims the trial is not taken for dead.
+            self._set(entry, {keys.OWNER: None, keys.RETRIES: stored.retries + int(died)})
+            with_retries(lambda: self.storage.set_trial_state_values(entry.trial_id, TrialState.WAITING))
 
-    def _end(self, entry: Entry, outcome: Outcome) -> None:
-        """Writes an outcome; the last step, which no one can take twice, makes it count."""
+    def _end(self, entry: LedgerEntry, outcome: Outcome) -> None:
+        """Write an outcome; it counts with the last step, which the storage allows only once for each trial."""
         level, value = entry.trial.query.level, outcome.value
-        marks = mapping.marks_of(outcome)
-        self._mark(entry, {key: mark for key, mark in marks.items() if self._is_news(level, key, mark)})
+        attributes = mapping.outcome_attributes(outcome)
+        self._set(entry, {key: new for key, new in attributes.items() if self._is_new(level, key, new)})
         if value is not None and level < self.problem.ladder.top:
-            patiently(lambda: self.storage.set_trial_intermediate_value(entry.trial_id, level, value))
-        state = mapping.state_of(self.problem, level, outcome)
+            with_retries(lambda: self.storage.set_trial_intermediate_value(entry.trial_id, level, value))
+        state = mapping.optuna_state(self.problem, level, outcome)
         values = None if value is None else [value]
-        patiently(lambda: self.storage.set_trial_state_values(entry.trial_id, state, values))
+        with_retries(lambda: self.storage.set_trial_state_values(entry.trial_id, state, values))
 
     @property
-    def last_run(self) -> Run | None:
-        """With what the study was last run."""
-        stored = patiently(lambda: self.storage.get_study_user_attrs(self._study_id)).get(RUN)
-        return None if stored is None else Run(**stored)
+    def last_run(self) -> StoredRunOptions | None:
+        """Return the stored options of the last run by any process, or None before the first run."""
+        stored = with_retries(lambda: self.storage.get_study_user_attrs(self._study_id)).get(keys.RUN)
+        return None if stored is None else StoredRunOptions(**stored)
 
-    def note_run(self, run: Run) -> None:
-        """Keeps with what the study is run."""
+    def note_run(self, run: StoredRunOptions) -> None:
+        """Store the options of a run, unless they are stored already."""
         if run != self.last_run:
-            patiently(lambda: self.storage.set_study_user_attr(self._study_id, RUN, asdict(run)))
+            with_retries(lambda: self.storage.set_study_user_attr(self._study_id, keys.RUN, asdict(run)))
 
-    def _write(self, batch: int, queries: Sequence[Query], permitted: Callable[[], bool], *, there: int | None) -> None:
-        """Writes those of a batch that are not there yet, one by one while permitted; None: how many are is unknown."""
-        trials = [mapping.template(self.problem, query, {mapping.BATCH: batch}) for query in queries]
+    def _write(
+        self, batch: int, queries: Sequence[Query], permitted: Callable[[], bool], *, stored: int | None
+    ) -> None:
+        """Write the trials of a batch that are not stored yet, one by one, while this process may plan.
+
+        Args:
+            batch: the number of the batch.
+            queries: all queries of the batch.
+            permitted: returns whether this process may still plan.
+            stored: how many trials of the batch are stored already; None if this must be counted.
+        """
+        trials = [mapping.trial_template(self.problem, query, {keys.BATCH: batch}) for query in queries]
 
         def next_one() -> bool:
-            nonlocal there
-            # Unknown also after an error: the storage may have kept what it gave no answer to.
-            place = sum(entry.batch == batch for entry in self.read().entries) if there is None else there
-            there = None
+            nonlocal stored
+            # Unknown also after an error, because the storage may have written the trial before it failed.
+            place = sum(entry.batch == batch for entry in self.read().entries) if stored is None else stored
+            stored = None
             if place >= len(trials) or not permitted():
                 return False
             self.storage.create_new_trial(self._study_id, trials[place])
-            there = place + 1
+            stored = place + 1
             return True
 
-        while patiently(next_one):
+        while with_retries(next_one):
             pass
 
-    def _mark(self, entry: Entry, marks: Mapping[str, Any]) -> None:
-        for key, mark in marks.items():
-            patiently(lambda key=key, mark=mark: self.storage.set_trial_user_attr(entry.trial_id, key, mark))
+    def _set(self, entry: LedgerEntry, attributes: Mapping[str, Any]) -> None:
+        for key, value in attributes.items():
+            with_retries(lambda key=key, value=value: self.storage.set_trial_user_attr(entry.trial_id, key, value))
 
-    def _is_news(self, level: int, key: str, mark: object) -> bool:
-        """Whether a mark says what the trial's template did not: fewer writes."""
-        return key != mapping.COST or mark != self.problem.ladder[level].cost
+    def _is_new(self, level: int, key: str, value: object) -> bool:
+        """Return whether an attribute differs from what the template of the trial wrote; this saves writes."""
+        return key != keys.COST or value != self.problem.ladder[level].cost
 
-    def _stored(self, entry: Entry) -> Entry:
-        return mapping.entry_of(self.problem, patiently(lambda: self.storage.get_trial(entry.trial_id)))
+    def _stored(self, entry: LedgerEntry) -> LedgerEntry:
+        return mapping.entry_from_trial(self.problem, with_retries(lambda: self.storage.get_trial(entry.trial_id)))
 
-    def _entry(self, stored: FrozenTrial) -> Entry:
+    def _entry(self, stored: FrozenTrial) -> LedgerEntry:
         known = self._finished.get(stored.number)
         if known is None:
-            known = mapping.entry_of(self.problem, stored)
+            known = mapping.entry_from_trial(self.problem, stored)
             if stored.state.is_finished():
                 self._finished[stored.number] = known
         return known
@@ -269,19 +317,23 @@ class Ledger:
 
 def _study_id(storage: BaseStorage, name: str) -> int:
     try:
-        return patiently(lambda: storage.get_study_id_from_name(name))
+        return with_retries(lambda: storage.get_study_id_from_name(name))
     except KeyError:
         raise ValueError(f"there is no study {name!r} in {redacted(storage)}") from None
 
 
 def _awaited_definition(storage: BaseStorage, study_id: int) -> tuple[Any, bool]:
-    """What a study says it is about, waited for while its maker may be about to, and whether it has trials without."""
+    """Return the stored definition of a study, or None, and whether the study has trials but no definition.
+
+    A new study has no definition for a moment, so this function waits a short time for it.
+    """
     deadline, in_use = time.monotonic() + BIRTH_SECONDS, False
-    while (stored := patiently(lambda: storage.get_study_user_attrs(study_id)).get(DEFINITION)) is None:
-        # A study of ours is defined before its first trial: with trials, and then still without, it is another's.
+    while (stored := with_retries(lambda: storage.get_study_user_attrs(study_id)).get(keys.DEFINITION)) is None:
+        # bmbo writes the definition before the first trial. A study with trials that has still no definition on a
+        # second look was not made by bmbo.
         if in_use or time.monotonic() > deadline:
             break
-        in_use = patiently(lambda: storage.get_n_trials(study_id)) > 0
+        in_use = with_retries(lambda: storage.get_n_trials(study_id)) > 0
         if not in_use:
             time.sleep(0.05)
     return stored, in_use

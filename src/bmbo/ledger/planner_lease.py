@@ -1,4 +1,7 @@
-"""One planner at a time: terms of office, as trials of a study beside the one that is planned."""
+"""Let one process at a time plan a study.
+
+The right to plan is kept as terms of office: trials of a second study in the same storage.
+"""
 
 import contextlib
 import time
@@ -10,26 +13,30 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from bmbo.ledger.owners import Owner, Watch, is_dead
-from bmbo.ledger.storages import id_of, patiently, quiet
+from bmbo.ledger.attribute_keys import BEAT, OWNER
+from bmbo.ledger.optuna_private import trial_id
+from bmbo.ledger.owners import Owner, SilenceWatch, is_dead
+from bmbo.ledger.storages import quiet_optuna, with_retries
 from bmbo.problem import Number
 
-OWNER, BEAT = "bmbo:owner", "bmbo:beat"
 
+class PlannerLease:
+    """Hold the right to plan a study, for one process at a time.
 
-class Lease:
-    """The right to plan.
+    The planner is the owner of the first term that has not ended. A term begins as a waiting trial, runs while its
+    owner plans, and is finished when it ends. Two planners never hold the lease together, for three reasons: a storage
+    lets only one caller claim a waiting trial, a finished trial never runs again, and a process claims a term only
+    after it has seen that all earlier terms have ended.
 
-    The planner is who holds the first term that has not ended. To claim a waiting term and to end a running one are
-    the two steps that a storage lets only one caller succeed in, and a term that has ended stays so; a term is claimed
-    only by who has seen all earlier ones ended. So two planners never hold office together.
+    No library is used for this, because the lock must live in the storage that the processes share, and must pass to
+    another process when its holder dies.
 
     Args:
-        storage: where the study is.
+        storage: where the study is kept.
         study_name: the study that is planned.
-        owner: who asks for the lease.
+        owner: the process that asks for the lease.
         grace: seconds without a sign of life after which a planner is replaced.
-        clock: the seconds of this process.
+        clock: returns the time of this process in seconds.
     """
 
     def __init__(
@@ -41,28 +48,29 @@ class Lease:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._storage = storage
-        self._name = f"{study_name}/lease"
+        self._name = _lease_study_name(study_name)
         self._owner = owner
-        self._watch = Watch(grace, clock)
+        self._watch = SilenceWatch(grace, clock)
         self._study_id: int | None = None
         self._term: int | None = None
         self._beats = 0
 
     @property
     def believed(self) -> bool:
-        """Whether this process took the lease and has not seen it lost; `held` looks."""
+        """Return whether this process took the lease and has not noticed its loss; `held` asks the storage."""
         return self._term is not None
 
     def acquire(self) -> bool:
-        """Takes the lease where it is free or its holder is gone; whether it is held now."""
+        """Take the lease if it is free or its holder is gone; return whether this process holds it now."""
         if self._term is not None:
             return True
         # A term may have to be ended, and another one made, before one can be claimed.
         for _ in range(3):
-            term = self._current()
+            study_id = with_retries(self._study)
+            term = _first_term(self._storage, study_id, (TrialState.WAITING, TrialState.RUNNING))
             if term is None:
                 template = optuna.trial.create_trial(state=TrialState.WAITING)
-                patiently(lambda template=template: self._storage.create_new_trial(self._study(), template))
+                with_retries(lambda template=template: self._storage.create_new_trial(self._study(), template))
             elif term.state == TrialState.WAITING:
                 return self._claim(term)
             elif self._is_abandoned(term):
@@ -72,67 +80,81 @@ class Lease:
         return False
 
     def held(self) -> bool:
-        """Whether this process still holds the lease, as the storage has it."""
+        """Return whether this process still holds the lease according to the storage."""
         if self._term is None:
             return False
         term = self._term
-        if patiently(lambda: self._storage.get_trial(term)).state != TrialState.RUNNING:
+        if with_retries(lambda: self._storage.get_trial(term)).state != TrialState.RUNNING:
             self._term = None
         return self._term is not None
 
     def beat(self) -> None:
-        """A sign of life."""
+        """Write a sign of life into the storage, if this process holds the lease."""
         term = self._term
         if term is None:
             return
         self._beats += 1
         try:
-            patiently(lambda: self._storage.set_trial_user_attr(term, BEAT, self._beats))
+            with_retries(lambda: self._storage.set_trial_user_attr(term, BEAT, self._beats))
         except UpdateFinishedTrialError:
             self._term = None
 
     def release(self) -> None:
-        """Gives the lease back."""
+        """Give the lease back, so that another process can plan at once."""
         if self._term is None:
             return
         term = self._term
         self._term = None
         with contextlib.suppress(UpdateFinishedTrialError):
-            patiently(lambda: self._storage.set_trial_state_values(term, TrialState.PRUNED))
-
-    def _current(self) -> FrozenTrial | None:
-        """The first term that has not ended."""
-        states = (TrialState.WAITING, TrialState.RUNNING)
-        terms = patiently(lambda: self._storage.get_all_trials(self._study(), deepcopy=False, states=states))
-        return min(terms, key=lambda term: term.number, default=None)
+            with_retries(lambda: self._storage.set_trial_state_values(term, TrialState.PRUNED))
 
     def _claim(self, term: FrozenTrial) -> bool:
-        number = id_of(term)
+        term_id = trial_id(term)
         try:
-            if not patiently(lambda: self._storage.set_trial_state_values(number, TrialState.RUNNING)):
+            if not with_retries(lambda: self._storage.set_trial_state_values(term_id, TrialState.RUNNING)):
                 return False
-            patiently(lambda: self._storage.set_trial_user_attr(number, OWNER, self._owner.text))
+            with_retries(lambda: self._storage.set_trial_user_attr(term_id, OWNER, self._owner.text))
         except UpdateFinishedTrialError:
             return False
-        self._term = number
+        self._term = term_id
         return True
 
     def _is_abandoned(self, term: FrozenTrial) -> bool:
-        marks = term.user_attrs
-        silent = self._watch.is_silent(term.number, (marks.get(OWNER), marks.get(BEAT)))
-        return silent or is_dead(marks.get(OWNER))
+        attributes = term.user_attrs
+        silent = self._watch.is_silent(term.number, (attributes.get(OWNER), attributes.get(BEAT)))
+        return silent or is_dead(attributes.get(OWNER))
 
     def _end(self, term: FrozenTrial) -> None:
-        number = id_of(term)
+        term_id = trial_id(term)
         with contextlib.suppress(UpdateFinishedTrialError):
-            patiently(lambda: self._storage.set_trial_state_values(number, TrialState.FAIL))
+            with_retries(lambda: self._storage.set_trial_state_values(term_id, TrialState.FAIL))
 
     def _study(self) -> int:
+        """Return the id of the study that holds the terms; make that study if it does not exist."""
         if self._study_id is None:
             try:
                 self._study_id = self._storage.get_study_id_from_name(self._name)
             except KeyError:
-                with quiet(), contextlib.suppress(DuplicatedStudyError):
+                with quiet_optuna(), contextlib.suppress(DuplicatedStudyError):
                     self._storage.create_new_study([StudyDirection.MINIMIZE], self._name)
                 self._study_id = self._storage.get_study_id_from_name(self._name)
         return self._study_id
+
+
+def current_term(storage: BaseStorage, study_name: str) -> FrozenTrial | None:
+    """Return the term of the process that plans a study now, or None if no process does; change nothing."""
+    try:
+        study_id = storage.get_study_id_from_name(_lease_study_name(study_name))
+    except KeyError:
+        # No process has ever planned this study.
+        return None
+    return _first_term(storage, study_id, (TrialState.RUNNING,))
+
+
+def _first_term(storage: BaseStorage, study_id: int, states: tuple[TrialState, ...]) -> FrozenTrial | None:
+    terms = with_retries(lambda: storage.get_all_trials(study_id, deepcopy=False, states=states))
+    return min(terms, key=lambda term: term.number, default=None)
+
+
+def _lease_study_name(study_name: str) -> str:
+    return f"{study_name}/lease"

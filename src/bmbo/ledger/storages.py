@@ -1,4 +1,4 @@
-"""Opening an Optuna storage so that many processes may share it and none is stopped by a moment's trouble."""
+"""Open an Optuna storage so that many processes can share it, and repeat calls that fail for a short time."""
 
 import contextlib
 import logging
@@ -11,32 +11,37 @@ import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.storages.journal._base import BaseJournalSnapshot
-from optuna.trial import FrozenTrial
 from sqlalchemy import event, exc
 from sqlalchemy.engine import make_url
+
+from bmbo.ledger.optuna_private import journal_path, keeps_snapshots, with_cache, wrapped_backend
 
 logger = logging.getLogger("bmbo")
 
 Storage = str | Path | BaseStorage | None
-"""Where a study is kept: a URL, a path ending in .log or .journal, a storage of Optuna's, or None for memory."""
+"""Where a study is kept: a URL, a path ending in .log or .journal, an Optuna storage, or None for memory."""
 
 JOURNAL_SUFFIXES = (".log", ".journal")
 
 BUSY_SECONDS = 60.0
-"""How long SQLite waits for a lock: eight workers that write at once wait for fractions of a second."""
+"""How long SQLite waits for a lock; eight workers that write at the same time wait for fractions of a second."""
 
 OPENING_SECONDS = 15.0
-"""How long opening is tried: processes that start together may meet while the first of them makes the tables."""
+"""How long opening is tried: of processes that start together, one makes the tables and the others must wait."""
 
 PATIENCE_SECONDS = 600.0
-"""How long a storage may be away in a run: a database server restarts in less."""
+"""How long a storage may be out of reach during a run; a database server restarts in less time."""
 
 T = TypeVar("T")
 
 
 def open_storage(storage: Storage) -> BaseStorage:
-    """The storage, ready for many processes."""
+    """Return an Optuna storage that many processes can share.
+
+    Raises:
+        TypeError: The argument describes no storage.
+        ValueError: The storage cannot be opened, or cannot be shared safely.
+    """
     if storage is None:
         return InMemoryStorage()
     if isinstance(storage, str | Path):
@@ -45,50 +50,50 @@ def open_storage(storage: Storage) -> BaseStorage:
         opened = storage
     else:
         raise TypeError(f"storage must be a URL, a path, an Optuna storage or None, got {storage!r}")
-    backend = _inner(opened)
-    if isinstance(backend, BaseJournalSnapshot):
+    backend = wrapped_backend(opened)
+    if keeps_snapshots(backend):
         raise ValueError("this journal keeps pickled snapshots, which bmbo never loads; use a database or a file")
     if isinstance(backend, RDBStorage) and backend.engine.dialect.name == "sqlite":
         _make_sqlite_atomic(backend.engine)
-    return optuna.storages.get_storage(opened)
+    return with_cache(opened)
 
 
 def redacted(storage: Storage) -> str:
-    """A storage in words fit to be shown: never with a password."""
+    """Return a description of a storage for messages, without its password."""
     if storage is None or isinstance(storage, InMemoryStorage):
         return "memory"
     if isinstance(storage, str | Path):
         try:
             return make_url(str(storage)).render_as_string(hide_password=True)
         except exc.ArgumentError:
-            # A path, or a URL with a mistake in it, which may still hold a password.
+            # A path, or a URL with a mistake in it, which may still contain a password.
             text = str(storage)
             return text if "@" not in text else f"***@{text.rpartition('@')[2]}"
-    backend = _inner(storage)
+    backend = wrapped_backend(storage)
     if isinstance(backend, RDBStorage):
         return backend.engine.url.render_as_string(hide_password=True)
     if isinstance(backend, JournalFileBackend):
-        return str(_journal_path(backend))
+        return str(journal_path(backend))
     return type(storage).__name__
 
 
 def folder_of(storage: Storage) -> Path:
-    """Where files that belong to a study are kept: beside a storage that is a file, else the working directory."""
+    """Return the folder for the files of a study: that of the storage if it is a file, else the working directory."""
     if isinstance(storage, str | Path):
         if str(storage).endswith(JOURNAL_SUFFIXES):
             return Path(storage).parent
         return _database_folder(make_url(str(storage)))
-    backend = None if storage is None else _inner(storage)
+    backend = None if storage is None else wrapped_backend(storage)
     if isinstance(backend, RDBStorage):
         return _database_folder(backend.engine.url)
     if isinstance(backend, JournalFileBackend):
-        return _journal_path(backend).parent
+        return journal_path(backend).parent
     return Path()
 
 
 @contextlib.contextmanager
-def quiet() -> Generator[None, None, None]:
-    """Keeps Optuna from announcing what is done in its storage by us."""
+def quiet_optuna() -> Generator[None, None, None]:
+    """Silence Optuna's messages about new studies inside this context; warnings remain."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
     try:
@@ -97,14 +102,20 @@ def quiet() -> Generator[None, None, None]:
         optuna.logging.set_verbosity(before)
 
 
-def patiently(call: Callable[[], T], seconds: float = PATIENCE_SECONDS, opening: bool = False) -> T:
-    """What a call to the storage gives, tried again with growing pauses while the storage is locked or away."""
+def with_retries(call: Callable[[], T], seconds: float = PATIENCE_SECONDS, opening: bool = False) -> T:
+    """Return the result of a call to the storage, repeated with growing pauses while the storage is not available.
+
+    Args:
+        call: calls the storage.
+        seconds: after this time the error of the call is raised.
+        opening: whether the call opens the storage, so that more kinds of errors may be temporary.
+    """
     begun, pause, warned = time.monotonic(), 0.05, False
     while True:
         try:
             return call()
         except (StorageInternalError, exc.SQLAlchemyError, OSError) as error:
-            if not _is_passing(error, opening) or time.monotonic() - begun + pause > seconds:
+            if not _is_temporary(error, opening) or time.monotonic() - begun + pause > seconds:
                 raise
             if not warned and pause > 1.0:
                 logger.warning("the storage does not answer (%s); trying again", _reason(error))
@@ -113,13 +124,12 @@ def patiently(call: Callable[[], T], seconds: float = PATIENCE_SECONDS, opening:
         pause = min(2 * pause, 10.0)
 
 
-def id_of(trial: FrozenTrial) -> int:
-    """What Optuna's storages call a trial."""
-    return trial._trial_id  # pyright: ignore[reportPrivateUsage] (their interface asks for it and nothing else gives it)
+def _is_temporary(error: BaseException, opening: bool) -> bool:
+    """Return whether an error may be gone on the next try.
 
-
-def _is_passing(error: BaseException, opening: bool) -> bool:
-    """Whether an error may be gone on the next try; while opening, others may make the same tables and rows."""
+    While a storage is opened this holds for every error of the database, because another process may be making the same
+    tables and rows.
+    """
     cause: Any = error.__cause__ if isinstance(error, StorageInternalError) else error
     if isinstance(cause, exc.DBAPIError):
         kinds = exc.DBAPIError if opening else exc.OperationalError | exc.InterfaceError
@@ -129,7 +139,7 @@ def _is_passing(error: BaseException, opening: bool) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of what a database said: the rest is SQL."""
+    """Return the first line of a database's error message; the other lines are SQL."""
     cause: Any = error.__cause__ if isinstance(error, StorageInternalError) else error
     return str(getattr(cause, "orig", None) or cause).strip().partition("\n")[0]
 
@@ -151,10 +161,10 @@ def _opened(text: str) -> BaseStorage:
         raise ValueError("an SQLite database in memory cannot be shared between threads; for memory give storage=None")
     options = {"connect_args": {"timeout": BUSY_SECONDS}} if url.get_backend_name() == "sqlite" else {}
     if not options:
-        # A server may have closed a connection that waited for a long trial.
+        # A server may have closed a connection that was idle during a long trial.
         options = {"pool_pre_ping": True}
     try:
-        return patiently(lambda: RDBStorage(text, engine_kwargs=options), OPENING_SECONDS, opening=True)
+        return with_retries(lambda: RDBStorage(text, engine_kwargs=options), OPENING_SECONDS, opening=True)
     except (ImportError, exc.NoSuchModuleError):
         driver = url.drivername
         raise ValueError(f"storage {redacted(text)} needs the driver of {driver!r}, which is not installed") from None
@@ -163,10 +173,10 @@ def _opened(text: str) -> BaseStorage:
 
 
 def _make_sqlite_atomic(engine: Any) -> None:
-    """Lets every transaction take SQLite's lock at its start, and readers read while one writes.
+    """Make every transaction take SQLite's lock at its start, and let readers read while a process writes.
 
-    Optuna reads a trial's state and then writes it. SQLite has no lock on rows, and Python's driver begins the
-    transaction only with the write: two processes would both claim the same trial.
+    Optuna reads the state of a trial and then writes it. SQLite cannot lock single rows, and Python's driver begins the
+    transaction only at the write. Without this function two processes could both claim the same trial.
     """
     if getattr(engine, "_bmbo_atomic", False):
         return
@@ -174,7 +184,7 @@ def _make_sqlite_atomic(engine: Any) -> None:
     def connected(connection: Any, record: object) -> None:
         del record
         connection.isolation_level = None
-        # Where the file system does not allow it SQLite keeps its old mode.
+        # On file systems that do not support this mode, SQLite keeps its old mode.
         connection.execute("PRAGMA journal_mode=WAL").close()
         connection.execute(f"PRAGMA busy_timeout={int(1000 * BUSY_SECONDS)}").close()
 
@@ -184,18 +194,8 @@ def _make_sqlite_atomic(engine: Any) -> None:
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", begun)
     engine._bmbo_atomic = True
-    # Connections made before know nothing of it.
+    # Connections that were opened earlier do not have these settings.
     engine.dispose()
-
-
-def _inner(storage: BaseStorage) -> object:
-    """What a storage wraps: Optuna's cache hides a database, its journal a file or a server."""
-    inner: object = getattr(storage, "_backend", storage)
-    return inner
-
-
-def _journal_path(backend: JournalFileBackend) -> Path:
-    return Path(str(getattr(backend, "_file_path", "")))
 
 
 def _database_folder(url: Any) -> Path:

@@ -1,4 +1,4 @@
-"""What a study is about, in JSON: written once, checked by everyone who opens it."""
+"""Write the problem and the seed of a study as JSON, and check them when a study is opened again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from typing import Any
 from bmbo.problem import Fidelity, Ladder, Parameter, Problem, Space
 
 FORMAT = 1
-"""Of all that is stored; a later format can be read by later versions only."""
+"""The version of everything that is stored; this version of bmbo reads no other."""
 
 
 @dataclass(frozen=True)
-class Definition:
-    """A problem and the seed of its search."""
+class StudyDefinition:
+    """Hold the problem of a study and the seed of its random choices."""
 
     problem: Problem
     seed: int
 
     def to_json(self) -> dict[str, Any]:
-        """In JSON's types, with the version that wrote it."""
+        """Return the definition in the types of JSON, with the version of bmbo that wrote it."""
         fidelities = [
             {"value": fidelity.value, "cost": fidelity.cost, "name": fidelity.name}
             for fidelity in self.problem.ladder.fidelities
@@ -34,8 +34,8 @@ class Definition:
         }
 
     @classmethod
-    def from_json(cls, described: Mapping[str, Any]) -> "Definition":
-        """What `to_json` described."""
+    def from_json(cls, described: Mapping[str, Any]) -> "StudyDefinition":
+        """Return the definition that `to_json` described; raise ValueError if another format was used."""
         if described.get("format") != FORMAT:
             raise ValueError(
                 f"the study was written in format {described.get('format')!r} by bmbo {described.get('version')}, and "
@@ -47,12 +47,12 @@ class Definition:
 
 
 def direction_of(problem: Problem) -> str:
-    """The direction in a user's word."""
+    """Return the direction of a problem as users write it: "minimize" or "maximize"."""
     return "maximize" if problem.maximise else "minimize"
 
 
 def difference(stored: Problem, given: Problem) -> str | None:
-    """In what a given problem differs from a stored one, in words; None where they are the same."""
+    """Return in words the first difference between a given and a stored problem, or None if they are the same."""
     if direction_of(stored) != direction_of(given):
         return f"its direction is {direction_of(stored)!r}, not {direction_of(given)!r}"
     if repr(stored.ladder) != repr(given.ladder):
@@ -66,7 +66,7 @@ def _space_difference(before: Mapping[str, Parameter], now: Mapping[str, Paramet
             return f"its space has a parameter {name!r}, which is missing here"
         if name not in before:
             return f"its space has no parameter {name!r}"
-        # Compared as text: True and 1 are equal, but not the same choice.
+        # Compared as text, because True == 1 in Python, but they are different choices.
         if repr(before[name]) != repr(now[name]):
             return f"its parameter {name!r} is {before[name]}, not {now[name]}"
     return None if list(before) == list(now) else f"its parameters are in the order {list(before)}, not {list(now)}"

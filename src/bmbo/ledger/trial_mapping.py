@@ -1,4 +1,4 @@
-"""Between our trials and Optuna's: what is stored where."""
+"""Convert between trials of bmbo and trials of Optuna: this file decides what is stored where."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,34 +10,47 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from bmbo.history import History, Outcome, Query, TrialRecord
-from bmbo.ledger.storages import id_of
+from bmbo.ledger.attribute_keys import (
+    BATCH,
+    BEAT,
+    COST,
+    DUPLICATE_OF,
+    ERROR,
+    FIDELITY,
+    LEVEL,
+    OWNER,
+    RESUME_FROM,
+    RETRIES,
+    SECONDS,
+    TAG,
+)
+from bmbo.ledger.optuna_private import enqueued_params, trial_id
 from bmbo.problem import Problem, Space
 from bmbo.problem.conversions import to_optuna
 
-LEVEL, FIDELITY, COST, BATCH, TAG = "bmbo:level", "bmbo:fidelity", "bmbo:cost", "bmbo:batch", "bmbo:tag"
-RESUME_FROM, RETRIES, OWNER, BEAT = "bmbo:resume_from", "bmbo:retries", "bmbo:owner", "bmbo:beat"
-SECONDS, ERROR, DUPLICATE_OF = "bmbo:seconds", "bmbo:error", "bmbo:duplicate_of"
-
 ASKED = "asked"
-"""Owner of trials that a user runs: they have no sign of life and are nobody's orphans."""
+"""The owner of trials that a user asked for and runs: they send no sign of life and are never queued again."""
 
 State = Literal["waiting", "running", "complete", "failed"]
+"""The states of a trial in the words of bmbo."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A trial and what the ledger knows beyond it.
+class LedgerEntry:
+    """Hold a trial together with what only the ledger knows about it.
 
     Attributes:
         trial: number, query and outcome.
-        trial_id: Optuna's name for it.
-        state: where it stands.
-        owner, beat: who runs it, and the newest sign of life.
+        trial_id: the id by which Optuna's storage knows it.
+        state: waiting, running, complete or failed.
+        owner: the process that runs it.
+        beat: the newest sign of life of its owner, a count.
         retries: how often it was queued again because its worker died.
-        batch: with which others it was planned.
-        resume_from: number of the trial whose checkpoint it went on from.
-        duplicate_of: number of the trial that it ran once more, where a result came after another one.
-        begun, ended: local times.
+        batch: the number of the batch in which it was planned.
+        resume_from: number of the trial whose checkpoint it continues.
+        duplicate_of: number of the trial that it repeats, if a second result arrived for that trial.
+        begun: local time of its start.
+        ended: local time of its end.
     """
 
     trial: TrialRecord
@@ -54,48 +67,60 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Record:
-    """The ledger at one moment."""
+class LedgerSnapshot:
+    """Hold everything that the ledger contained when it was read."""
 
     history: History
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
 
     @property
-    def waiting(self) -> tuple[Entry, ...]:
-        """Trials that anyone may claim."""
+    def waiting(self) -> tuple[LedgerEntry, ...]:
+        """Return the trials that any process may claim."""
         return tuple(entry for entry in self.entries if entry.state == "waiting")
 
     @property
-    def running(self) -> tuple[Entry, ...]:
-        """Trials that a run has claimed; those that a user asked for are not among them."""
+    def running(self) -> tuple[LedgerEntry, ...]:
+        """Return the trials that runs have claimed, without those that a user asked for."""
         return tuple(entry for entry in self.entries if entry.state == "running" and entry.owner != ASKED)
 
     @property
     def next_batch(self) -> int:
-        """The number of the next batch."""
+        """Return the number of the next batch."""
         return 1 + max((entry.batch for entry in self.entries if entry.batch is not None), default=-1)
 
 
-def template(problem: Problem, query: Query, extra: Mapping[str, Any], outcome: Outcome | None = None) -> FrozenTrial:
-    """A whole trial to be written at once: finished where there is an outcome, else waiting, running with an owner."""
+def trial_template(
+    problem: Problem, query: Query, extra: Mapping[str, Any], outcome: Outcome | None = None
+) -> FrozenTrial:
+    """Return a trial of Optuna that a storage can write in one step.
+
+    It is finished if there is an outcome, running if `extra` has an owner, and waiting otherwise.
+
+    Args:
+        problem: of the study.
+        query: what is to be run.
+        extra: further attributes of the trial.
+        outcome: the result, if it is known already.
+    """
     fidelity = problem.ladder[query.level]
-    marks: dict[str, Any] = {LEVEL: query.level, FIDELITY: fidelity.value, **extra}
+    attributes: dict[str, Any] = {LEVEL: query.level, FIDELITY: fidelity.value, **extra}
     if fidelity.cost != "measure":
-        marks[COST] = fidelity.cost
+        attributes[COST] = fidelity.cost
     if query.tag:
-        marks[TAG] = dict(query.tag)
+        attributes[TAG] = dict(query.tag)
     value, state, now = None, TrialState.WAITING, datetime.now()
     if OWNER in extra:
         state = TrialState.RUNNING
     if outcome is not None:
-        marks.update(marks_of(outcome))
-        value, state = outcome.value, state_of(problem, query.level, outcome)
+        attributes.update(outcome_attributes(outcome))
+        value, state = outcome.value, optuna_state(problem, query.level, outcome)
     trial = optuna.trial.create_trial(
-        # Checked by create_trial, which asks for a value of complete trials only and refuses it with others.
+        # The real state is set below: create_trial accepts a value only for complete trials, but bmbo also stores the
+        # values of trials below the top level, which are pruned trials for Optuna.
         state=TrialState.WAITING,
         params=problem.space.decode(query.unit),
-        distributions=dict(distributions(problem.space)),
-        user_attrs=marks,
+        distributions=dict(optuna_distributions(problem.space)),
+        user_attrs=attributes,
     )
     trial.state = state
     trial.values = None if value is None else [value]
@@ -106,60 +131,69 @@ def template(problem: Problem, query: Query, extra: Mapping[str, Any], outcome: 
     return trial
 
 
-def state_of(problem: Problem, level: int, outcome: Outcome) -> TrialState:
-    """Complete at the top alone: what Optuna and its dashboard call best is then the best at the top."""
+def optuna_state(problem: Problem, level: int, outcome: Outcome) -> TrialState:
+    """Return the state of a finished trial in Optuna's words.
+
+    Only trials at the top level are complete, those below are pruned. The best trial of Optuna and of its dashboard is
+    therefore the best at the top.
+    """
     if outcome.value is None:
         return TrialState.FAIL
     return TrialState.COMPLETE if level == problem.ladder.top else TrialState.PRUNED
 
 
-def marks_of(outcome: Outcome) -> dict[str, Any]:
-    """The attributes in which an outcome is kept, beside its value."""
-    marks: dict[str, Any] = {COST: outcome.cost, SECONDS: outcome.seconds}
-    return marks if outcome.error is None else {**marks, ERROR: outcome.error}
+def outcome_attributes(outcome: Outcome) -> dict[str, Any]:
+    """Return the attributes that store an outcome, apart from its value."""
+    attributes: dict[str, Any] = {COST: outcome.cost, SECONDS: outcome.seconds}
+    return attributes if outcome.error is None else {**attributes, ERROR: outcome.error}
 
 
-def entry_of(problem: Problem, stored: FrozenTrial) -> Entry:
-    """Our side of a stored trial; one that was added or enqueued by way of Optuna counts as a trial at the top."""
-    marks = stored.user_attrs
+def entry_from_trial(problem: Problem, stored: FrozenTrial) -> LedgerEntry:
+    """Return the entry for a trial in the storage.
+
+    A trial that was added or queued with Optuna itself, without bmbo, counts as a trial at the top.
+
+    Raises:
+        ValueError: The parameters of the trial do not belong to the space of the study.
+    """
+    attributes = stored.user_attrs
     try:
-        # Optuna keeps the parameters of what it has enqueued here.
-        unit = problem.space.encode(stored.params or stored.system_attrs.get("fixed_params", {}))
+        unit = problem.space.encode(stored.params or enqueued_params(stored))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"trial {stored.number} in the storage is none of this study's space, was it made by Optuna? {error}"
         ) from None
-    level = int(marks.get(LEVEL, problem.ladder.top))
-    query = Query(unit, level, dict(marks.get(TAG, {})))
+    level = int(attributes.get(LEVEL, problem.ladder.top))
+    query = Query(unit, level, dict(attributes.get(TAG, {})))
     states: dict[TrialState, State] = {TrialState.WAITING: "waiting", TrialState.RUNNING: "running"}
     outcome = _outcome(problem, stored, level) if stored.state.is_finished() else None
     ended: State = "failed" if outcome is not None and outcome.value is None else "complete"
-    return Entry(
+    return LedgerEntry(
         TrialRecord(stored.number, query, outcome),
-        id_of(stored),
+        trial_id(stored),
         states.get(stored.state, ended),
-        marks.get(OWNER),
-        int(marks.get(BEAT, 0)),
-        int(marks.get(RETRIES, 0)),
-        marks.get(BATCH),
-        marks.get(RESUME_FROM),
-        marks.get(DUPLICATE_OF),
+        attributes.get(OWNER),
+        int(attributes.get(BEAT, 0)),
+        int(attributes.get(RETRIES, 0)),
+        attributes.get(BATCH),
+        attributes.get(RESUME_FROM),
+        attributes.get(DUPLICATE_OF),
         stored.datetime_start,
         stored.datetime_complete,
     )
 
 
 def _outcome(problem: Problem, stored: FrozenTrial, level: int) -> Outcome:
-    marks, given = stored.user_attrs, problem.ladder[level].cost
-    cost = float(marks.get(COST, 0.0 if given == "measure" else given))
-    seconds = float(marks.get(SECONDS, 0.0))
+    attributes, price = stored.user_attrs, problem.ladder[level].cost
+    cost = float(attributes.get(COST, 0.0 if price == "measure" else price))
+    seconds = float(attributes.get(SECONDS, 0.0))
     value = None if stored.state == TrialState.FAIL or not stored.values else stored.values[0]
     if value is None:
-        return Outcome(None, cost, seconds, error=str(marks.get(ERROR, "it failed without a reason")))
+        return Outcome(None, cost, seconds, error=str(attributes.get(ERROR, "it failed without a reason")))
     return Outcome.of(value, cost, seconds)
 
 
 @cache
-def distributions(space: Space) -> Mapping[str, Any]:
-    """The space in Optuna's words."""
+def optuna_distributions(space: Space) -> Mapping[str, Any]:
+    """Return the space as Optuna's distributions; raise ValueError if Optuna cannot express it."""
     return to_optuna(space)

@@ -1,0 +1,50 @@
+"""Define the keys of all attributes that bmbo writes into an Optuna storage.
+
+A stored study keeps these keys for ever. A change of a key, or of its meaning, needs a new `FORMAT` in
+`study_definition.py`.
+"""
+
+DEFINITION = "bmbo:definition"
+"""Attribute of a study: its problem and its seed, as `StudyDefinition.to_json` writes them."""
+
+PLAN = "bmbo:plan"
+"""Attribute of a study: the last batch that was planned, so that another process can complete it."""
+
+RUN = "bmbo:run"
+"""Attribute of a study: the options of its last run, as in `StoredRunOptions`."""
+
+LEVEL = "bmbo:level"
+"""Attribute of a trial: the index of its fidelity."""
+
+FIDELITY = "bmbo:fidelity"
+"""Attribute of a trial: the value of its fidelity, for readers of the storage such as Optuna's dashboard."""
+
+COST = "bmbo:cost"
+"""Attribute of a trial: its cost; missing while it is not measured yet."""
+
+BATCH = "bmbo:batch"
+"""Attribute of a trial: the number of the batch in which it was planned."""
+
+TAG = "bmbo:tag"
+"""Attribute of a trial: the policy's notes on its query."""
+
+RESUME_FROM = "bmbo:resume_from"
+"""Attribute of a trial: the number of the trial whose checkpoint it continues."""
+
+RETRIES = "bmbo:retries"
+"""Attribute of a trial: how often it was queued again because its worker died."""
+
+OWNER = "bmbo:owner"
+"""Attribute of a trial: the process that runs it; of a term of the planner's lease: the process that plans."""
+
+BEAT = "bmbo:beat"
+"""Attribute of a trial or a term: a count that its owner increases to show that it is alive."""
+
+SECONDS = "bmbo:seconds"
+"""Attribute of a trial: how long it ran."""
+
+ERROR = "bmbo:error"
+"""Attribute of a trial: why it has no value."""
+
+DUPLICATE_OF = "bmbo:duplicate_of"
+"""Attribute of a trial: the number of the trial that it repeats, if a second result arrived for that trial."""
