@@ -1,7 +1,6 @@
 """Algorithm 2: batches of fidelity-input pairs."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 
 import jax
@@ -11,15 +10,15 @@ import pytest
 from jaxtyping import Array, Float
 
 import bmbo.problem
-from bmbo.acquisition.alternating_search import Alternating, search
+from bmbo.acquisition.alternating_search import Alternating, alternate
 from bmbo.acquisition.batch_state import Pending
 from bmbo.acquisition.information import batch_information
 from bmbo.acquisition.sampled_optima import Optimum
-from bmbo.history import Query
+from bmbo.history import Dataset, History, Query
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["frequency", "phase", "weight", "noise"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Waves:
     """Random Fourier features with random weights for each draw and level."""
@@ -55,6 +54,14 @@ def problem(costs=(1.0, 5.0), space=None):
     return Problem(space, Ladder([Fidelity(f"level {level}", cost) for level, cost in enumerate(costs)]))
 
 
+def choose(select, key, posterior, problem, num, *, pending=()):
+    """Queries for a problem of which nothing but some queries in flight is known."""
+    history = History(problem)
+    for query in pending:
+        history = history.asked(query)
+    return select(key, posterior, Dataset.of(history), history, num)
+
+
 # Small enough that every test runs in a second; few different shapes, for each is compiled anew.
 SMALL = Alternating(num_candidates=64, num_optimisers=16, num_starts=2, optimum_candidates=64, optimum_starts=2)
 PAPER = replace(SMALL, observation_noise=False, subtract_chance=False)
@@ -69,7 +76,7 @@ def traced(selection):
     return trace[~np.isnan(trace)]
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["outputs", "noise"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Table:
     """Functions on a grid of one coordinate."""
@@ -85,7 +92,7 @@ class Table:
         return jax.vmap(lambda table, own: Table(table[None], self.noise).draw(own)[0])(self.outputs, unit)
 
 
-jitted_search = jax.jit(search, static_argnames=("space", "num", "config"))
+jitted_search = jax.jit(alternate, static_argnames=("space", "num", "config"))
 
 
 def grid_search(config, posterior, costs, num, *, pending=()):
@@ -156,26 +163,26 @@ def test_a_batch_of_two_reaches_what_exhaustive_search_finds():
 
 def test_equal_costs_are_no_costs_and_the_unit_of_cost_does_not_matter():
     posterior = waves(3)
-    chosen = [ROUGH(jax.random.key(0), posterior, problem(costs), [], 2) for costs in [(1.0, 1.0), (7.0, 7.0)]]
+    chosen = [choose(ROUGH, jax.random.key(0), posterior, problem(costs), 2) for costs in [(1.0, 1.0), (7.0, 7.0)]]
     assert chosen[0] == chosen[1]
     equal = ROUGH.select(jax.random.key(0), posterior, problem((1.0, 1.0)), [], 2)
     net = float(equal.information - 2 * equal.chance)
     assert net > 0.0
     np.testing.assert_allclose(equal.value, net / 2, rtol=1e-3)
-    chosen = [ROUGH(jax.random.key(0), posterior, problem(costs), [], 2) for costs in [(1.0, 4.0), (64.0, 256.0)]]
+    chosen = [choose(ROUGH, jax.random.key(0), posterior, problem(costs), 2) for costs in [(1.0, 4.0), (64.0, 256.0)]]
     assert chosen[0] == chosen[1]
 
 
 def test_a_dear_level_is_left_alone_when_a_cheap_one_tells_nearly_as_much():
     posterior = waves(4, mixing=((0.99, 0.14), (1.0, 0.0)))
-    dear = ROUGH(jax.random.key(0), posterior, problem((1.0, 50.0)), [], 2)
+    dear = choose(ROUGH, jax.random.key(0), posterior, problem((1.0, 50.0)), 2)
     assert [query.level for query in dear] == [0, 0]
 
 
 def test_a_level_that_tells_nothing_is_not_chosen_at_equal_costs():
     for seed in range(5, 10):
         posterior = waves(seed, mixing=((1.0, 0.0), (0.0, 1.0)))
-        chosen = ROUGH(jax.random.key(0), posterior, problem((1.0, 1.0)), [], 2)
+        chosen = choose(ROUGH, jax.random.key(0), posterior, problem((1.0, 1.0)), 2)
         assert all(query.level == 1 for query in chosen)
 
 
@@ -183,8 +190,8 @@ def test_no_pair_is_chosen_twice_in_a_batch_or_while_it_is_in_flight():
     discrete = problem((1.0, 1.0), Space({"layers": Int(0, 4)}))
     # Noise makes a second look at the same pair worth something; a new pair is still preferred.
     posterior = waves(8, dim=1, noise=1.0)
-    first = ROUGH(jax.random.key(0), posterior, discrete, [], 2)
-    second = ROUGH(jax.random.key(0), posterior, discrete, first, 2)
+    first = choose(ROUGH, jax.random.key(0), posterior, discrete, 2)
+    second = choose(ROUGH, jax.random.key(0), posterior, discrete, 2, pending=first)
     assert len({(query.unit, query.level) for query in first + second}) == 4
 
 
@@ -201,13 +208,13 @@ def test_what_is_in_flight_is_known_and_paid_for():
 def test_queries_are_in_the_cube_snapped_and_the_same_for_the_same_key():
     space = Space({"x": bmbo.problem.Float(0.0, 1.0), "layers": Int(1, 5), "kind": Categorical(["a", "b", "c"])})
     posterior, mixed = waves(9, dim=space.dim), problem(space=space)
-    chosen = SMALL(jax.random.key(2), posterior, mixed, [], 3)
+    chosen = choose(SMALL, jax.random.key(2), posterior, mixed, 3)
     assert len(chosen) == 3
     for query in chosen:
         assert all(isinstance(coordinate, float) and 0.0 <= coordinate <= 1.0 for coordinate in query.unit)
         assert query.level in (0, 1)
         np.testing.assert_allclose(space.encode(space.decode(query.unit)), query.unit, atol=1e-6)
-    assert SMALL(jax.random.key(2), posterior, mixed, [], 3) == chosen
+    assert choose(SMALL, jax.random.key(2), posterior, mixed, 3) == chosen
 
 
 def test_polishing_improves_on_the_candidates():
@@ -219,7 +226,7 @@ def test_polishing_improves_on_the_candidates():
 
 def test_draws_that_are_no_numbers_leave_a_random_batch():
     broken = replace(waves(11), weight=waves(11).weight * jnp.nan)
-    chosen = SMALL(jax.random.key(0), broken, problem(), [], 2)
+    chosen = choose(SMALL, jax.random.key(0), broken, problem(), 2)
     assert len({query.unit for query in chosen}) == 2
 
 

@@ -1,7 +1,6 @@
 """Entropy search over levels: the entropies against numerical integration, and what the scores are made of."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,16 +12,16 @@ from scipy.stats import norm
 
 import bmbo
 from bmbo.acquisition.batch_state import Pending
-from bmbo.acquisition.candidate_search import Search, in_flight, moments
+from bmbo.acquisition.candidate_search import CandidateSearch, in_flight, moments
 from bmbo.acquisition.chain_quadrature import ChainQuadrature, conditional_variance, hermite
 from bmbo.acquisition.information import take
 from bmbo.acquisition.max_value_entropy import MaxValue, chance_correlation, entropy_reduction, spread
-from bmbo.history import Query
+from bmbo.history import Dataset, History, Query
 from bmbo.problem import Fidelity, Ladder, Problem, Space
 
 KEY = jax.random.key(0)
 SPACE = Space({"x": bmbo.Float(0, 1)})
-SEARCH = Search(num_candidates=64, num_climbs=2, climb_steps=6, optimum_candidates=64, optimum_steps=4)
+SEARCH = CandidateSearch(num_candidates=64, num_climbs=2, climb_steps=6, optimum_candidates=64, optimum_steps=4)
 
 
 def entropy_given_below(gamma, rho):
@@ -70,7 +69,7 @@ def test_without_correlation_nothing_is_taken_and_the_slope_is_finite():
         assert np.all(np.isfinite(slope))
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["weights", "link"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Waves:
     """Two levels of cosines; the upper is `link` times the lower plus functions of its own."""
@@ -109,22 +108,30 @@ def problem(cost):
     return Problem(SPACE, Ladder([Fidelity(1, cost=1), Fidelity(2, cost=cost)]))
 
 
+def choose(select, key, posterior, problem, num, *, pending=()):
+    """Queries for a problem of which nothing but some queries in flight is known."""
+    history = History(problem)
+    for query in pending:
+        history = history.asked(query)
+    return select(key, posterior, Dataset.of(history), history, num)
+
+
 @pytest.mark.parametrize("select", [MaxValue(search=SEARCH), ChainQuadrature(search=SEARCH)])
 def test_a_cheap_level_is_asked_where_it_tells_of_the_top_and_not_where_it_does_not(select):
-    close = select(KEY, waves(0.99), problem(10.0), [], 1)[0]
+    close = choose(select, KEY, waves(0.99), problem(10.0), 1)[0]
     assert close.level == 0
-    useless = select(KEY, waves(0.0), problem(10.0), [], 1)[0]
+    useless = choose(select, KEY, waves(0.0), problem(10.0), 1)[0]
     assert useless.level == 1
-    dear = select(KEY, waves(0.7), problem(1.0), [], 1)[0]
+    dear = choose(select, KEY, waves(0.7), problem(1.0), 1)[0]
     assert dear.level == 1
 
 
 def test_a_batch_keeps_its_places_apart_and_away_from_what_is_in_flight():
     select, posterior = MaxValue(search=SEARCH), waves(0.99)
-    queries = select(KEY, posterior, problem(10.0), [], 3)
+    queries = choose(select, KEY, posterior, problem(10.0), 3)
     points = [query.unit[0] for query in queries]
     assert min(abs(one - other) for one in points for other in points if one is not other) > 0.05
-    later = select(KEY, posterior, problem(10.0), queries[:1], 1)[0]
+    later = choose(select, KEY, posterior, problem(10.0), 1, pending=queries[:1])[0]
     assert abs(later.unit[0] - queries[0].unit[0]) > 0.05
 
 

@@ -1,7 +1,6 @@
 """Points that are good in themselves, on posteriors whose best points are known."""
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,8 @@ from scipy.special import erfcx
 from scipy.stats import norm
 
 import bmbo
-from bmbo.acquisition.recommendation import log_expected_improvement, most_improving, recommend
+from bmbo.acquisition.expected_improvement import log_expected_improvement, most_improving
+from bmbo.acquisition.recommendation import recommend
 from bmbo.history.scaling import Scale
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
 
@@ -21,14 +21,14 @@ LADDER = Ladder([Fidelity("low", cost=1), Fidelity("high", cost=10)])
 PLANE = Problem(Space({"x": bmbo.Float(0, 1), "y": bmbo.Float(0, 1)}), LADDER, maximise=True)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["height", "centre"], meta_fields=["width"])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Bumps:
     """Sums of bumps at the top, and something misleading below."""
 
     height: Float[Array, "s k"]
     centre: Float[Array, "k d"]
-    width: float
+    width: float = field(metadata={"static": True})
 
     def draw(self, unit):
         return jax.vmap(self._one, (0, None))(self.height, unit)
@@ -46,7 +46,7 @@ class Bumps:
         return jnp.full(2, 0.01, self.height.dtype)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["best", "offset"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Parabola:
     """A quadratic top level known up to an offset."""

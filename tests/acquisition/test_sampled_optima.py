@@ -1,7 +1,6 @@
 """The maximum of every drawn function."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ from bmbo.acquisition.sampled_optima import find_optimum
 from bmbo.problem import Categorical, Int, Space
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["centre", "height"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Hills:
     """Each draw a sum of narrow hills over a broad slope; level 0 is the negative of level 1."""
@@ -36,7 +35,7 @@ class Hills:
         return jnp.zeros(2)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["centre", "steep"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Bowls:
     """Each draw a quadratic with its own centre, which may lie outside of the cube; one level."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bmbo.history import History, Outcome, Query
-from bmbo.history.dataset import SMALLEST_BLOCK, Dataset, block_size, scales_of
+from bmbo.history.dataset import SMALLEST_BLOCK, Dataset, block_size
 from bmbo.history.scaling import Scale
 from bmbo.problem import Fidelity, Float, Ladder, Problem, Space
 
@@ -29,7 +29,8 @@ def history_of(results, maximise=True):
 def observed(history, level, told=None, **options):
     """First coordinates and values of one level in a dataset, in the objective's own unit but larger is better."""
     told = history.told if told is None else told
-    data, scales = Dataset.of_trials(history, told, **options), scales_of(history, told, **options)
+    data = Dataset.of_trials(history, told, **options)
+    scales = data.scales
     rows = data.rows(level)
     mask = np.asarray(data.mask[rows])
     values = scales[level].restore(np.asarray(data.value[rows], np.float64))
@@ -72,7 +73,7 @@ def test_each_level_is_standardised_by_itself():
     results = [(level, value) for level in range(3) for value in 10.0**level * (generator.normal(size=20) + 3)]
     history = history_of(results)
     data = Dataset.of(history)
-    for level, scale in enumerate(scales_of(history)):
+    for level, scale in enumerate(Dataset.of(history).scales):
         values = np.asarray(data.value[data.rows(level)])[np.asarray(data.mask[data.rows(level)])]
         assert values.mean() == pytest.approx(0, abs=1e-6)
         assert values.std() == pytest.approx(1, abs=1e-6)
@@ -92,7 +93,8 @@ def test_minimising_is_maximising_the_negative():
 @pytest.mark.parametrize("count", [1, 5])
 def test_one_value_or_constant_values_become_zero_and_keep_their_unit(value, count):
     history = history_of([(2, value)] * count)
-    data, scale = Dataset.of(history), scales_of(history)[2]
+    data = Dataset.of(history)
+    scale = data.scales[2]
     assert not np.asarray(data.value).any()
     assert scale.shift == pytest.approx(value)
     assert scale == Scale(scale.shift)
@@ -110,9 +112,10 @@ def test_a_small_spread_about_a_large_mean_is_kept():
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e7, -1e9])
-def test_the_scales_of_a_history_are_those_of_its_dataset_wherever_the_values_lie(offset):
+def test_a_dataset_carries_the_scales_that_made_its_values_wherever_these_lie(offset):
     history = history_of([(2, offset), (2, offset + 1.0), (2, offset + 3.0)])
-    data, scale = Dataset.of(history), scales_of(history)[2]
+    data = Dataset.of(history)
+    scale = data.scales[2]
     assert scale.standardised(offset + 3.0) == pytest.approx(float(data.value[data.rows(2)][2]), abs=1e-3)
 
 
@@ -122,7 +125,7 @@ def test_a_level_without_data_is_a_block_of_padding():
     assert data.num_levels == 3
     for level in (0, 2):
         assert not np.asarray(data.mask[data.rows(level)]).any()
-        assert scales_of(history)[level] == Scale()
+        assert Dataset.of(history).scales[level] == Scale()
 
 
 def test_a_history_without_outcomes_is_all_padding():
@@ -172,7 +175,7 @@ def test_a_dataset_passes_through_jit_with_its_sizes_static():
 def test_the_arrays_are_float32_also_when_float64_is_enabled():
     with jax.enable_x64(True):
         data = Dataset.of(history_of([(0, 1.0), (2, 2.0)]))
-        assert {leaf.dtype for leaf in jax.tree.leaves(data)} == {jnp.dtype("float32"), jnp.dtype("bool")}
+        assert {part.dtype for part in (data.unit, data.value, data.mask)} == {jnp.dtype("float32"), jnp.dtype("bool")}
 
 
 @pytest.mark.parametrize("maximise", [True, False])

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bmbo.surrogates import linear
+from bmbo.surrogates import bayesian_regression
 from bmbo.surrogates.bayesian_regression import posterior_weights
 
 SIZE = 6
@@ -57,7 +57,7 @@ def test_the_gradient_by_hand_is_the_one_jax_derives(seed):
     parts = tuple(map(jnp.asarray, problem(seed)))
     ours, plain = (
         jax.jit(jax.grad(lambda *a, f=function: weigh(f(*a)), (0, 1, 2)))(*parts)
-        for function in (posterior_weights, linear._solve)
+        for function in (posterior_weights, bayesian_regression._solve)
     )
     # Only the symmetric part of a gradient with respect to a symmetric matrix means anything.
     np.testing.assert_allclose(ours[0] + ours[0].T, plain[0] + plain[0].T, rtol=1e-9, atol=1e-10)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset, Scale
 from bmbo.inference import MCLMC, NUTS, SGHMC, AdaptiveHMC, AdjustedMCLMC, DeepEnsemble, MeanField, PaperHMC
 from bmbo.protocols import Posterior, Surrogate
 from bmbo.surrogates.darn import Darn
@@ -248,6 +248,16 @@ def test_every_inference_fits_the_sampled_model(inference):
     assert np.any(np.asarray(cold.draw(points(5)) != warm.draw(points(5))))
 
 
+@pytest.mark.parametrize(("num_functions", "wanted"), [(None, 12), (100, 12), (4, 4), (5, 4), (1, 2)])
+def test_the_number_of_functions_includes_replicas(num_functions, wanted):
+    surrogate, data = replace(COLLAPSED, num_functions=num_functions), dataset((7, 4))
+    with jax.enable_x64(True):
+        start = surrogate.starts(jax.random.key(8), data)
+        draws = jnp.concatenate([start, start + 0.1, start + 0.2])
+        shape = jax.eval_shape(lambda flat: surrogate.posterior(jax.random.key(9), flat, data).precision, draws)
+    assert shape.shape == (wanted, 2)
+
+
 def test_replicas_of_a_sampled_model_are_refused():
     with pytest.raises(ValueError, match="num_replicas above 1 needs a CollapsedModel"):
         Darn(SampledModel(SMALL), BRIEF, num_replicas=2)
@@ -273,6 +283,7 @@ def test_the_paper_preset_is_the_paper():
     assert paper.inference == PaperHMC(num_burnin=5000, num_draws=200, thinning=10, num_leapfrog=10, step_size=0.012)
 
 
+@pytest.mark.slow
 def test_fits_to_growing_data_compile_once_a_block_size():
     warm = COLLAPSED.fit(jax.random.key(0), dataset((3, 1)))[1]
     TRACES.clear()
@@ -318,7 +329,7 @@ def simulated(key):
     noise = jax.random.normal(key_noise, level.shape) / jnp.sqrt(tau[level])
     value = WIDE.outputs(levels, unit)[np.arange(len(level)), level] + noise
     sizes = (NUM_POINTS, NUM_POINTS)
-    data = Dataset(unit, value, jnp.ones(len(level), bool), sizes)
+    data = Dataset(unit, value, jnp.ones(len(level), bool), (Scale(), Scale()), sizes)
     return data, jnp.concatenate([WIDE.outputs(levels, AT)[:, -1], tau])
 
 
@@ -338,6 +349,7 @@ def calibration(model, num_simulations):
 NUM_QUANTITIES = len(AT) + 2
 
 
+@pytest.mark.slow
 def test_draws_are_calibrated_on_a_few_simulations():
     assert calibration(CollapsedModel(WIDE, A0, B0), 12) > FAILURE_RATE / NUM_QUANTITIES
 

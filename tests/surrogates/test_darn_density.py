@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 from jax.flatten_util import ravel_pytree
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset, Scale
 from bmbo.surrogates.darn_density import CollapsedModel, Parameters, SampledModel, log_prior
 from bmbo.surrogates.networks import Hidden, Network, Stack
 
@@ -44,6 +44,7 @@ def dataset(counts=COUNTS, *, dim=2, sizes=None, dtype=np.float32, seed=0):
         unit=jnp.asarray(np.concatenate(rows_unit), dtype),
         value=jnp.asarray(np.concatenate(rows_value), dtype),
         mask=jnp.asarray(np.concatenate(rows_mask)),
+        scales=(Scale(),) * len(sizes),
         sizes=sizes,
     )
     return data, units, values

@@ -1,7 +1,6 @@
 """A mixture of surrogates: its weights, its draws, and what is held out."""
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -9,21 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.protocols import Posterior, Surrogate
 from bmbo.surrogates.gp import IndependentGPs
 from bmbo.surrogates.mixture import Mixture, weigh
 from bmbo.testing import check_surrogate
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["slope", "shift"], meta_fields=["num_levels"])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Lines:
     """Functions slope * x_0 + shift, the same at all levels."""
 
     slope: Any
     shift: Any
-    num_levels: int
+    num_levels: int = field(metadata={"static": True})
 
     def draw(self, unit):
         return self._repeated(self.slope[:, None] * unit[None, :, 0] + self.shift[:, None])
@@ -196,5 +195,5 @@ def test_densities_that_are_no_numbers_count_as_the_worst():
 def test_mistakes_are_named():
     with pytest.raises(ValueError, match="a mixture needs at least one member, got none"):
         Mixture(())
-    with pytest.raises(ValueError, match="num_folds must be at least 2, got 1"):
+    with pytest.raises(ValueError, match="num_folds must be a whole number of at least 2, got 1"):
         Mixture((right(),), num_folds=1)

@@ -265,8 +265,8 @@ def test_the_cube_is_fed_with_mean_zero_and_variance_one():
 
 
 BAD = [
-    (lambda: Network(width=0), "width and depth of at least 1"),
-    (lambda: Network(depth=0), "width and depth of at least 1"),
+    (lambda: Network(width=0), "width must be a whole number of at least 1, got 0"),
+    (lambda: Network(depth=0), "depth must be a whole number of at least 1, got 0"),
     (lambda: Network(activation="sine"), "unknown activation 'sine'; choose from tanh"),
     (lambda: Network(scaling="none"), "unknown scaling 'none'; choose 'unit' or 'learned'"),
     (lambda: Stack(Network(), links="some"), "unknown links 'some'; choose 'all' or 'previous'"),

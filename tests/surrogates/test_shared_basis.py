@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.surrogates.shared_basis import SharedBasis, head
 from bmbo.testing import check_surrogate
 

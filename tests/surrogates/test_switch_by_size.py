@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.surrogates.gp import AutoRegressiveGP
 from bmbo.surrogates.switch_by_size import BySize
 from bmbo.testing import check_surrogate
@@ -50,5 +50,5 @@ def test_it_is_a_surrogate_like_any_other():
 
 def test_a_limit_below_one_is_refused():
     gp = AutoRegressiveGP()
-    with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="limit must be a whole number of at least 1, got 0"):
         BySize(gp, gp, limit=0)

@@ -1,1 +1,1 @@
-"""What to run next, from functions drawn from a posterior."""
+"""Choose what to run next, from functions drawn from a posterior."""

@@ -1,8 +1,7 @@
-"""What stays the same while a batch is chosen: the candidates, what is in flight, f*, and their products."""
+"""Hold what stays the same while a batch is chosen: the candidates, what is in flight, f*, and their products."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
 
 import jax
@@ -13,20 +12,19 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from bmbo.acquisition.information import Products, Taken, centre, chance_information, shifted_information, take
 from bmbo.acquisition.sampled_optima import Optimum
 from bmbo.history import Query
+from bmbo.history.dataset import block_size
+from bmbo.history.same_point import same_points
 from bmbo.problem import Space
 from bmbo.protocols import Posterior
 
 Chance = int | Literal["bound"] | None
-"""How the chance level is found: so many shifts of f* among the draws, the bound for independent candidates, or not."""
+"""How to find the chance level: by this many shifts of f*, by the bound for independent candidates, or not at all."""
 
 
-SAME = 1e-5  # points nearer than this in every coordinate are one: what is left of a point after a trip through float32
-
-
-@partial(jax.tree_util.register_dataclass, data_fields=["unit", "level", "mask"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Pending:
-    """Queries in flight, padded; places of the batch that are taken and paid for."""
+    """Hold the queries in flight, padded: places that are taken and paid for."""
 
     unit: Float[Array, "p d"]
     level: Int[Array, " p"]
@@ -34,8 +32,8 @@ class Pending:
 
     @classmethod
     def of(cls, queries: Sequence[Query], dim: int) -> "Pending":
-        """Pads to powers of two, so that few shapes recur; none and up to four share one."""
-        size = max(4, 1 << max(len(queries) - 1, 0).bit_length())
+        """Return queries padded to a power of two of at least four, so that few shapes recur."""
+        size = block_size(len(queries), smallest=4)
         unit, level = np.zeros((size, dim)), np.zeros(size, np.int32)
         for row, query in enumerate(queries):
             unit[row], level[row] = query.unit, query.level
@@ -43,26 +41,25 @@ class Pending:
         return cls(jnp.asarray(unit, jnp.result_type(float)), jnp.asarray(level), jnp.asarray(mask))
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["unit", "level", "outputs"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Pairs:
-    """Inputs with levels, and the centred outputs of the drawn functions there."""
+    """Hold inputs with levels, and the centred outputs of the drawn functions there."""
 
     unit: Float[Array, "j d"]
     level: Int[Array, " j"]
     outputs: Float[Array, "s j"]
 
     def at(self, rows: Int[Array, " i"]) -> "Pairs":
-        """Some rows."""
+        """Return some rows."""
         return Pairs(self.unit[rows], self.level[rows], self.outputs[:, rows])
 
     def same_as(self, other: "Pairs") -> Bool[Array, "j i"]:
-        """Which of these are which of the others."""
-        near = jnp.abs(self.unit[:, None] - other.unit[None]) < SAME
-        return jnp.all(near, axis=-1) & (self.level[:, None] == other.level[None])
+        """Return which of these pairs equal which of the others."""
+        return same_points(self.unit, other.unit) & (self.level[:, None] == other.level[None])
 
     def joined(self, other: "Pairs") -> "Pairs":
-        """These and then the others."""
+        """Return these pairs followed by the others."""
         return Pairs(
             jnp.concatenate([self.unit, other.unit]),
             jnp.concatenate([self.level, other.level]),
@@ -70,37 +67,22 @@ class Pairs:
         )
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=[
-        "candidates",
-        "products",
-        "repeated",
-        "pending",
-        "in_flight",
-        "optimum",
-        "noise",
-        "costs",
-        "chance",
-        "before",
-    ],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Scene:
-    """All that stays the same while the batch changes.
+class BatchState:
+    """Hold all that stays the same while the batch changes.
 
     Attributes:
-        candidates: every candidate at every level, levels fastest.
-        products: the candidates' own, and those with the pending queries.
-        repeated: which candidates are in flight already.
+        candidates: every candidate at every level; the level changes fastest.
+        products: products of the candidates with themselves, with f* and with the pending queries.
+        repeated: which candidates are already in flight.
         pending: queries in flight.
-        in_flight: which of them are no padding.
+        in_flight: which of them are not padding.
         optimum: f* of each draw, centred.
         noise: variance of an observation at each level.
-        costs: in units of the cheapest level's.
-        chance: information that a place which tells nothing would show.
-        before: the pending queries alone, taken.
+        costs: costs in units of the cheapest level's.
+        chance: information that a useless place would show by chance.
+        before: the pending queries alone, as taken places.
     """
 
     candidates: Pairs
@@ -128,11 +110,14 @@ class Scene:
         num_optimisers: int,
         observation_noise: bool,
         chance: Chance,
-    ) -> "Scene":
-        """Draws every candidate once, at all levels: all later scores on candidates are products of matrices."""
+    ) -> "BatchState":
+        """Return the state; it draws every candidate once, at all levels.
+
+        All later scores of candidates are products of matrices.
+        """
         uniform = jax.random.uniform(key, (num_candidates, space.dim))
-        # Where a drawn function is best its value is f* itself: good candidates. Evenly over the draws, for neighbours
-        # in a chain are alike.
+        # Where a drawn function is best, its value is f* itself, so these points are good candidates. They are evenly
+        # spaced over the draws, because neighbours in a chain are alike.
         stride = max(1, optimum.unit.shape[0] // max(num_optimisers, 1))
         unit = space.snap(jnp.concatenate([uniform, optimum.unit[::stride][:num_optimisers]]))
         drawn = centre(posterior.draw(jnp.concatenate([unit, pending.unit])))
@@ -147,7 +132,7 @@ class Scene:
             outputs=drawn[:, : unit.shape[0]].reshape(num_draws, -1),
         )
         taken = Pairs(pending.unit, pending.level, in_flight)
-        scene = cls(
+        state = cls(
             candidates=candidates,
             products=Products.of(candidates.outputs, noise[candidates.level], in_flight, best),
             repeated=jnp.any(taken.same_as(candidates) & pending.mask[:, None], axis=0),
@@ -159,14 +144,14 @@ class Scene:
             chance=jnp.zeros((), drawn.dtype),
             before=take(in_flight, noise[pending.level], pending.mask, best),
         )
-        return replace(scene, chance=scene.chance_level(chance))
+        return replace(state, chance=state.chance_level(chance))
 
     def with_candidates(self, pairs: Pairs) -> Float[Array, "j jm"]:
-        """Covariances of some outputs with those of every candidate."""
+        """Return the covariances of some outputs with those of every candidate."""
         return pairs.outputs.T @ self.candidates.outputs
 
     def chance_level(self, chance: Chance) -> Float[Array, ""]:
-        """Information that the best of all candidates would show if none told anything."""
+        """Return the information that the best of all candidates would show if all were useless."""
         outputs = self.candidates.outputs
         if chance is None:
             return jnp.zeros((), outputs.dtype)

@@ -1,47 +1,34 @@
-"""What the baselines' scores have in common: moments given what is in flight, and the search for the best place."""
+"""Share what the scores of the baselines need: moments given what is in flight, and the search for the best place."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bmbo.acquisition.batch_state import Pending
 from bmbo.acquisition.box_minimiser import minimise_box
+from bmbo.acquisition.exact_points import exact_point
 from bmbo.acquisition.information import KNOWN, Taken, centre, take
 from bmbo.acquisition.sampled_optima import Optimum, find_optimum
 from bmbo.history import Query
-from bmbo.problem import Problem, Space
-from bmbo.protocols import Posterior, Select
+from bmbo.problem import Space
+from bmbo.protocols import Posterior
 
 
-@dataclass(frozen=True)
-class OneAtATime(Select):
-    """The same choice for a batch of one, however many are asked for; what is in flight still counts."""
-
-    select: Select
-
-    def __call__(
-        self, key: PRNGKeyArray, posterior: Posterior, problem: Problem, pending: Sequence[Query], num: int
-    ) -> list[Query]:
-        """See `Select`."""
-        return self.select(key, posterior, problem, pending, min(num, 1))
-
-
-@partial(jax.tree_util.register_dataclass, data_fields=["mean", "variance", "with_top", "projected"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Moments:
-    """Of all levels at some points, given the values in flight.
+    """Hold the moments of all levels at some points, given the values in flight.
 
     Attributes:
-        mean: before those values are known.
-        variance: what they leave.
-        with_top: covariance with the top level, likewise.
-        projected: covariance with the whitened values in flight: the mean moves by its product with them.
+        mean: means before those values are known.
+        variance: variances once they are known.
+        with_top: covariances with the top level once they are known.
+        projected: covariances with the whitened values in flight; their product with these values moves the mean.
     """
 
     mean: Float[Array, "q m"]
@@ -51,7 +38,7 @@ class Moments:
 
 
 def in_flight(posterior: Posterior, pending: Pending) -> tuple[Float[Array, "s p"], Taken]:
-    """Drawn values of the queries in flight about their means, and what it takes to condition on observing them."""
+    """Return drawn values of the queries in flight, less their means, and what conditions on them."""
     drawn = posterior.draw(pending.unit)
     values = jnp.take_along_axis(drawn, pending.level[None, :, None], axis=2)[..., 0]
     taken = take(centre(values), posterior.noise[pending.level], pending.mask, jnp.zeros_like(values[:, 0]))
@@ -59,7 +46,7 @@ def in_flight(posterior: Posterior, pending: Pending) -> tuple[Float[Array, "s p
 
 
 def moments(drawn: Float[Array, "s q m"], taken: Taken) -> Moments:
-    """Means and covariances over the draws; a variance that is down to rounding is kept above zero."""
+    """Return means and covariances over the draws; a variance as small as rounding is kept above zero."""
     centred = centre(drawn)
     projected = jnp.einsum("kp,sp,sqm->kqm", taken.whiten, taken.centred, centred)
     before = jnp.sum(centred**2, axis=0)
@@ -75,12 +62,12 @@ def moments(drawn: Float[Array, "s q m"], taken: Taken) -> Moments:
 
 
 @dataclass(frozen=True)
-class Search:
-    """How the best place is looked for.
+class CandidateSearch:
+    """Describe how the best place is searched.
 
     Args:
-        num_candidates: random points that are scored.
-        num_climbs: best points of each level that are improved by gradient.
+        num_candidates: number of random points that are scored.
+        num_climbs: number of best points of each level that are improved by gradient.
         climb_steps: evaluations in each improvement.
         optimum_candidates, optimum_starts, optimum_steps: how f* is found for each draw, see `find_optimum`.
     """
@@ -98,8 +85,8 @@ class Search:
 
 
 @partial(jax.jit, static_argnames=("space", "search"))
-def find_optima(key: PRNGKeyArray, posterior: Posterior, *, space: Space, search: Search) -> Optimum:
-    """f* of every draw."""
+def find_optima(key: PRNGKeyArray, posterior: Posterior, *, space: Space, search: CandidateSearch) -> Optimum:
+    """Return f* of every draw."""
     return find_optimum(
         key,
         posterior,
@@ -111,30 +98,32 @@ def find_optima(key: PRNGKeyArray, posterior: Posterior, *, space: Space, search
     )
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["unit", "level", "value"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Place:
-    """A point, a level and their score."""
+class Candidate:
+    """Hold a point, a level and their score."""
 
     unit: Float[Array, " d"]
     level: Int[Array, ""]
     value: Float[Array, ""]
 
     def query(self, space: Space, tag: dict[str, Any] | None = None) -> Query:
-        """Snapped once more on the host, where a grid's points are exact in float64."""
-        unit = space.snap(np.asarray(self.unit, np.float64))
-        return Query(tuple(float(u) for u in unit), int(self.level), tag or {})
+        """Return the query, with an exact point."""
+        return Query(exact_point(self.unit, space), int(self.level), tag or {})
 
 
-def best_place(
+def best_candidate(
     key: PRNGKeyArray,
     score: Callable[[Float[Array, "q d"]], Float[Array, "q m"]],
     extra: Float[Array, "e d"],
     *,
     space: Space,
-    search: Search,
-) -> Place:
-    """The best pair of a point and a column of the score among random and extra points and climbs from the best."""
+    search: CandidateSearch,
+) -> Candidate:
+    """Return the best pair of a point and a column of the score.
+
+    It is the best among random points, extra points, and the ends of climbs from the best of these.
+    """
     uniform = jax.random.uniform(key, (search.num_candidates, space.dim), extra.dtype)
     candidates = space.snap(jnp.concatenate([uniform, extra]))
     values = _numbers(score(candidates))
@@ -149,7 +138,7 @@ def best_place(
     unit = jnp.concatenate([space.snap(climbed.unit), start])
     value = _numbers(jnp.concatenate([height(space.snap(climbed.unit)), height(start)]))
     winner = jnp.argmax(value)
-    return Place(unit[winner], jnp.concatenate([level, level])[winner], value[winner])
+    return Candidate(unit[winner], jnp.concatenate([level, level])[winner], value[winner])
 
 
 def _numbers(value: Float[Array, "*k"]) -> Float[Array, "*k"]:

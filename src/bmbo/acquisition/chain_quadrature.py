@@ -1,12 +1,12 @@
-"""The acquisition of DNN-MFBO (Li et al. 2020): max-value entropy search through a chain of levels, by quadrature.
+"""Choose as DNN-MFBO does (Li et al. 2020): max-value entropy search through a chain of levels, by quadrature.
 
-What f_M(x) <= f* tells of a lower level is found along one line: at Gauss-Hermite nodes v of f_m(x) the levels above
-are propagated to the mean and variance of f_M(x) given f_m(x) = v, the chance that it stays below f* weighs the nodes,
-and the weighted nodes' variance is that of a Gaussian whose entropy stands for that of f_m(x) given f*.
+The condition f_M(x) <= f* carries information about a lower level f_m(x). For Gauss-Hermite nodes v of f_m(x), the
+levels above give the mean and the variance of f_M(x) given f_m(x) = v. Each node is weighted by the probability that
+f_M(x) stays below f*. The weighted nodes have a variance; a Gaussian with this variance gives the entropy of f_m(x)
+given f*.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -18,51 +18,60 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bmbo.acquisition.batch_state import Pending
-from bmbo.acquisition.candidate_search import Place, Search, best_place, find_optima, in_flight, moments
+from bmbo.acquisition.candidate_search import (
+    Candidate,
+    CandidateSearch,
+    best_candidate,
+    find_optima,
+    in_flight,
+    moments,
+)
 from bmbo.acquisition.max_value_entropy import entropy_reduction, spread
 from bmbo.acquisition.sampled_optima import Optimum
-from bmbo.history import Query
-from bmbo.problem import Problem, Space
+from bmbo.history import Dataset, History, Query
+from bmbo.problem import Space
 from bmbo.protocols import Posterior, Select
 
 
 @runtime_checkable
 class ChainedPosterior(Posterior, Protocol):
-    """Functions in which a level depends on the point and on the level below alone."""
+    """Describe functions in which a level depends only on the point and on the level below."""
 
     def top_given(self, unit: Float[Array, "q d"], level: int, output: Float[Array, "q k"]) -> Float[Array, "t q k"]:
-        """The top level of some of the functions if a lower one had these outputs."""
+        """Return the top level of some of the functions if a lower level had these outputs."""
         ...
 
 
 @dataclass(frozen=True)
 class ChainQuadrature(Select):
-    """Chooses the one place that tells most of f* per cost, as DNN-MFBO does; a batch has one place.
+    """Choose the one place with the most information about f* per cost, as DNN-MFBO does; a batch has one place.
 
     What is in flight counts as if its mean had been observed.
 
     Args:
-        num_nodes: of the quadrature over a lower level's output.
-        num_optima: draws of f*, evenly over their distribution.
-        observation_noise: score what is observed; without it, as in the original, functions free of noise.
-        search: how the place is looked for.
+        num_nodes: number of nodes of the quadrature over a lower level's output.
+        num_optima: number of draws of f*, evenly spaced over their distribution.
+        observation_noise: whether to score what is observed; without it, as in the original, noise-free functions.
+        search: how the place is searched.
     """
 
     num_nodes: int = 10
     num_optima: int = 10
     observation_noise: bool = True
-    search: Search = field(default_factory=lambda: Search(num_candidates=256))
+    search: CandidateSearch = field(default_factory=lambda: CandidateSearch(num_candidates=256))
 
     def __call__(
-        self, key: PRNGKeyArray, posterior: Posterior, problem: Problem, pending: Sequence[Query], num: int
+        self, key: PRNGKeyArray, posterior: Posterior, data: Dataset, history: History, num: int
     ) -> list[Query]:
         """See `Select`."""
         if not isinstance(posterior, ChainedPosterior):
             raise TypeError(f"ChainQuadrature needs a posterior with `top_given`, got {type(posterior).__name__}")
+        del data
+        problem = history.priced
         key_optimum, key_place = jax.random.split(key)
         optimum = find_optima(key_optimum, posterior, space=problem.space, search=self.search)
         costs = jnp.asarray(problem.ladder.costs, jnp.float32)
-        taken = Pending.of(pending, problem.space.dim)
+        taken = Pending.of([trial.query for trial in history.pending], problem.space.dim)
         found = _choose(key_place, posterior, optimum, costs, taken, space=problem.space, config=self)
         return [found.query(problem.space)][:num]
 
@@ -70,14 +79,14 @@ class ChainQuadrature(Select):
 def conditional_variance(
     log_share: Float[Array, "i q k"], nodes: Float[Array, " k"], log_weight: Float[Array, " k"]
 ) -> Float[Array, "i q"]:
-    """Variance of a standard Gaussian whose nodes are weighed by chances, given as logarithms."""
+    """Return the variance of a standard Gaussian whose nodes are weighted by probabilities, given as logarithms."""
     share = jax.nn.softmax(log_share + log_weight[None, None], axis=-1)
     mean = jnp.sum(share * nodes[None, None], axis=-1)
     return jnp.sum(share * (nodes[None, None] - mean[..., None]) ** 2, axis=-1)
 
 
 def hermite(num: int) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-    """Nodes and logarithms of weights for expectations under a standard Gaussian."""
+    """Return nodes and logarithms of weights for expectations under a standard Gaussian."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(num)
     log_weight = np.log(weights) - 0.5 * math.log(2.0 * math.pi)
     return jnp.asarray(nodes, jnp.float32), jnp.asarray(log_weight, jnp.float32)
@@ -93,7 +102,7 @@ def _choose(
     *,
     space: Space,
     config: ChainQuadrature,
-) -> Place:
+) -> Candidate:
     _, taken = in_flight(posterior, pending)
     chosen = spread(optimum.value, config.num_optima)
     best = optimum.value[chosen]
@@ -120,4 +129,4 @@ def _choose(
         return jnp.stack(columns, axis=1) / costs[None]
 
     extra = optimum.unit[chosen].astype(jnp.float32)
-    return best_place(key, score, extra, space=space, search=config.search)
+    return best_candidate(key, score, extra, space=space, search=config.search)

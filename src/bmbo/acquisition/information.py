@@ -1,12 +1,12 @@
-"""What a batch of outputs would tell of the optimum f*: equations (5) to (7) of the paper, from draws.
+"""Measure the information in a batch of outputs about the optimum f*: equations (5) to (7) of the paper, from draws.
 
-All of it rests on one fact: for jointly Gaussian variables the mutual information is -1/2 log(1 - R^2), where R^2 is
-the share of the variance of f* that a linear regression on the batch's outputs explains.
+Everything follows from one fact: for jointly Gaussian variables the mutual information is -1/2 log(1 - R^2), where R^2
+is the share of the variance of f* that a linear regression on the outputs of the batch explains.
 """
 
 import math
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -15,35 +15,35 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 from scipy.special import betainccinv
 
-JITTER = 10.0  # in units of rounding, on correlation matrices: repeated places make them singular
-KNOWN = 100.0  # in units of rounding: a variance that falls to this share of what it was is rounding, not knowledge
+JITTER = 10.0  # in units of rounding, added to correlation matrices, which repeated places make singular
+KNOWN = 100.0  # in units of rounding: a variance below this share of its old value is only rounding
 
 
 def moments(draws: Float[Array, "s k"]) -> tuple[Float[Array, " k"], Float[Array, "k k"]]:
-    """Mean and covariance over the draws, with 1/(L - 1), as above equation (6)."""
+    """Return mean and covariance over the draws, with 1/(L - 1), as above equation (6)."""
     centred = centre(draws)
     return jnp.mean(draws, axis=0), centred.T @ centred
 
 
 def centre(draws: Float[Array, " s *k"]) -> Float[Array, " s *k"]:
-    """Draws less their mean, scaled so that sums of products over draws are covariances."""
+    """Return draws less their mean, scaled so that sums of products over draws are covariances."""
     return (draws - jnp.mean(draws, axis=0, keepdims=True)) / math.sqrt(draws.shape[0] - 1)
 
 
 def gaussian_information(covariance: Float[Array, "k k"]) -> Float[Array, ""]:
-    """Information in nats between the last of jointly Gaussian variables and all the others, equation (6)."""
+    """Return the information in nats between the last of jointly Gaussian variables and all others, equation (6)."""
     correlation = _correlation(covariance)
     factor = jnp.linalg.cholesky(correlation[:-1, :-1])
     explained = solve_triangular(factor, correlation[:-1, -1], lower=True)
-    # log|Sigma| - log|Sigma_ff| - log sigma_** is the log of what the others leave unexplained, the last squared pivot:
-    # taking it directly avoids the difference of two large logarithms.
+    # log|Sigma| - log|Sigma_ff| - log sigma_** is the logarithm of the share that the others leave unexplained. It is
+    # the last squared pivot; using the pivot avoids the difference of two large logarithms.
     return -0.5 * jnp.log(jnp.maximum(1.0 - jnp.sum(explained**2), _rounding(covariance)))
 
 
 def batch_information(
     outputs: Float[Array, "s q"], optimum: Float[Array, " s"], noise: Float[Array, " q"] | None = None
 ) -> Float[Array, ""]:
-    """Information in nats between a batch and f*; with noise, of what is observed there: y = f + noise."""
+    """Return the information in nats between a batch and f*; with noise, for what is observed there: y = f + noise."""
     _, covariance = moments(jnp.concatenate([outputs, optimum[:, None]], axis=1))
     if noise is not None:
         covariance = covariance + jnp.diag(jnp.append(noise, 0.0))
@@ -51,7 +51,7 @@ def batch_information(
 
 
 def _correlation(covariance: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    """Unit diagonal, with jitter; a constant variable correlates with nothing."""
+    """Return a covariance with unit diagonal and jitter; a constant variable correlates with nothing."""
     scale = jnp.sqrt(jnp.maximum(jnp.diag(covariance), jnp.finfo(covariance.dtype).tiny))
     identity = jnp.eye(covariance.shape[0], dtype=covariance.dtype)
     jittered = (1.0 + JITTER * _rounding(covariance)) * identity
@@ -62,22 +62,18 @@ def _rounding(array: Array) -> float:
     return float(jnp.finfo(array.dtype).eps)
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["centred", "whiten", "optimum", "explained", "remaining", "variance"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Taken:
-    """Places already in the batch, ready to score one more against.
+    """Hold the places that are already in the batch, ready to score one more.
 
     Attributes:
-        centred: their outputs, centred.
-        whiten: what makes these outputs independent and of unit variance; zero for places that are not there.
+        centred: outputs at these places, centred.
+        whiten: matrix that makes these outputs independent and of unit variance; zero for places that are not taken.
         optimum: f*, centred.
         explained: covariance of f* with the whitened outputs.
         remaining: variance of f* given the taken outputs.
-        variance: variance of f* before.
+        variance: variance of f* without them.
     """
 
     centred: Float[Array, "s k"]
@@ -89,7 +85,7 @@ class Taken:
 
     @property
     def information(self) -> Float[Array, ""]:
-        """Information in nats between the taken outputs and f*."""
+        """Return the information in nats between the taken outputs and f*."""
         known = self.variance <= jnp.finfo(self.variance.dtype).tiny
         share = self.remaining / jnp.where(known, 1.0, self.variance)
         return jnp.where(known, 0.0, -0.5 * jnp.log(jnp.maximum(share, _rounding(share))))
@@ -98,11 +94,11 @@ class Taken:
 def take(
     centred: Float[Array, "s k"], noise: Float[Array, " k"], mask: Bool[Array, " k"], optimum: Float[Array, " s"]
 ) -> Taken:
-    """Conditions f* on the places whose mask is set, from centred outputs; the others are as if they were not there."""
+    """Return f* conditioned on the places whose mask is set, from centred outputs; other places have no effect."""
     centred = jnp.where(mask[None], centred, 0.0)
     covariance = centred.T @ centred + jnp.diag(jnp.where(mask, noise, 0.0))
     scale = jnp.sqrt(jnp.maximum(jnp.diag(covariance), jnp.finfo(centred.dtype).tiny))
-    # The factor's inverse first: XLA takes five times longer to compile a solve for hundreds of columns than for few.
+    # The inverse of the factor first: XLA compiles a solve for hundreds of columns five times slower than for few.
     factor = jnp.linalg.cholesky(_correlation(covariance))
     inverse = solve_triangular(factor, jnp.eye(factor.shape[0], dtype=factor.dtype), lower=True)
     whiten = jnp.where(mask[None], inverse / scale[None], 0.0)
@@ -118,17 +114,13 @@ def take(
     )
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["variance", "with_optimum", "with_places"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Products:
-    """All that scoring candidates needs of their draws.
+    """Hold all that scoring candidates needs from their draws.
 
     Attributes:
-        variance: of what would be observed at each candidate.
+        variance: variance of what would be observed at each candidate.
         with_optimum: covariance of each candidate with f*.
         with_places: covariance of each candidate with each place of a batch.
     """
@@ -145,21 +137,21 @@ class Products:
         places: Float[Array, "s k"],
         optimum: Float[Array, " s"],
     ) -> "Products":
-        """From centred draws of all of them."""
+        """Return the products from centred draws."""
         return cls(jnp.sum(centred**2, axis=0) + noise, optimum @ centred, places.T @ centred)
 
 
 def gain(taken: Taken, centred: Float[Array, "s j"], noise: Float[Array, " j"]) -> Float[Array, " j"]:
-    """Information in nats that each candidate, from its centred outputs, adds by itself to the taken places."""
+    """Return the information in nats that each candidate alone adds to the taken places, from its centred outputs."""
     return gain_of_products(taken, Products.of(centred, noise, taken.centred, taken.optimum))
 
 
 def gain_of_products(taken: Taken, products: Products) -> Float[Array, " j"]:
-    """The same from products over the draws; `with_places` may have rows of places that are not taken.
+    """Return the gain from products over the draws; `with_places` may have rows of places that are not taken.
 
-    By the chain rule I(T + c) = I(T) - 1/2 log(1 - rho^2), rho the partial correlation of candidate and f* given T. A
-    candidate that the taken places determine adds nothing. Products of candidates with places that stay as they are
-    need not be formed again: for k places and j candidates this costs k^2 j, not k s j, and k is far below s.
+    By the chain rule, I(T + c) = I(T) - 1/2 log(1 - rho^2), where rho is the partial correlation of candidate and f*
+    given T. A candidate that the taken places determine adds nothing. Products of candidates with unchanged places are
+    computed only once: for k places and j candidates this costs k^2 j and not k s j, and k is far below s.
     """
     projected = taken.whiten @ products.with_places
     residual = products.variance - jnp.sum(projected**2, axis=0)
@@ -174,39 +166,47 @@ def gain_of_products(taken: Taken, products: Products) -> Float[Array, " j"]:
 def score(
     information: Float[Array, "*j"], cost: Float[Array, "*j"], num_new: int, chance: Float[Array, ""] | float
 ) -> Float[Array, "*j"]:
-    """Equation (7): information of the new places, less what chance alone would show, per cost."""
+    """Return equation (7): information of the new places, less what chance alone would show, per cost."""
     net = information - num_new * chance
-    # Dividing a negative number by the cost would reward expense. Undivided it stays below every positive score, the
-    # two meet at zero, and the order among the negative ones is that of the information.
+    # A negative number divided by the cost would favour expensive places. Undivided it stays below every positive
+    # score, both meet at zero, and negative scores keep the order of the information.
     return jnp.where(net > 0.0, net / cost, net)
 
 
 @cache
 def chance_information(num_draws: int, num_candidates: int) -> float:
-    """Expected information in nats of the best of many independent places that tell nothing, estimated from draws.
+    """Return the expected information in nats of the best of many independent useless places, estimated from draws.
 
-    About log(num_candidates) / num_draws. Outputs of smooth functions at near points are no independent candidates, so
-    this is an upper bound for them; `shifted_information` measures the level itself.
+    It is about log(num_candidates) / num_draws. Outputs of smooth functions at near points are not independent, so this
+    is an upper bound for them; `shifted_information` measures the level itself.
     """
-    # Under independence R^2 is Beta(1/2, (L - 2) / 2); the mean of the largest of K is the mean of its quantiles at
-    # u^(1/K) over uniform u, by midpoints: 4096 of them reach far enough into the tail for three digits.
+    # Under independence R^2 is Beta(1/2, (L - 2) / 2). The mean of the largest of K is the mean of its quantiles at
+    # u^(1/K) over uniform u, by midpoints. 4096 of them reach far enough into the tail for three digits.
     midpoints = (np.arange(4096) + 0.5) / 4096
     upper = -np.expm1(np.log(midpoints) / num_candidates)
     squared = np.asarray(betainccinv(0.5, (num_draws - 2) / 2, upper), dtype=np.float64)
     return float(np.mean(-0.5 * np.log1p(-squared)))
 
 
+def shifted_draws(draws: Float[Array, " s *k"], num_shifts: int) -> Float[Array, " i s *k"]:
+    """Return copies of draws in which each draw has moved to the place of another, for estimates of chance.
+
+    The moves are shifts around the circle of draws and not permutations. They keep the dependence between neighbouring
+    draws of a chain, which raises the chance level as it raises the estimates.
+    """
+    num_draws = draws.shape[0]
+    offset = 1 + np.arange(num_shifts) * (num_draws - 1) // num_shifts
+    return draws[(np.arange(num_draws)[None] + offset[:, None]) % num_draws]
+
+
 def shifted_information(
     centred: Float[Array, "s j"], noise: Float[Array, " j"], optimum: Float[Array, " s"], *, num_shifts: int
 ) -> Float[Array, ""]:
-    """Mean information in nats of the best candidate, all centred, when f* is moved to other draws: the chance level.
+    """Return the chance level: the mean information in nats of the best candidate when f* is moved to other draws.
 
-    Shifts around the circle of draws, not permutations: they leave the dependence between neighbouring draws of a chain
-    as it is, which raises the chance level as it raises the estimates.
+    All inputs are centred.
     """
-    num_draws = centred.shape[0]
-    offset = 1 + np.arange(num_shifts) * (num_draws - 1) // num_shifts
-    moved = optimum[(np.arange(num_draws)[None] + offset[:, None]) % num_draws]
+    moved = shifted_draws(optimum, num_shifts)
     tiny = jnp.finfo(centred.dtype).tiny
     variance = jnp.maximum(jnp.sum(centred**2, axis=0) + noise, tiny)
     total = jnp.maximum(jnp.sum(optimum**2), tiny)

@@ -1,7 +1,7 @@
-"""Max-value entropy search over levels (Takeno et al. 2020): how much an observation narrows down f*, per cost.
+"""Choose by max-value entropy search over levels (Takeno et al. 2020): what an observation tells about f*, per cost.
 
-f* tells of a point x that f_M(x) <= f*. What this takes off the entropy of an observation y_m(x) is, for standardised
-and jointly Gaussian y_m and f_M with correlation rho and gamma = (f* - mean f_M) / std f_M,
+A known f* implies f_M(x) <= f* at every point x. This reduces the entropy of an observation y_m(x). For standardised
+and jointly Gaussian y_m and f_M with correlation rho, and gamma = (f* - mean f_M) / std f_M, the reduction is
 
     H(y) - H(y | f_M <= f*) = rho^2 gamma r / 2 + E[w log w],   r = phi(gamma) / Phi(gamma),
     w(y) = Phi((gamma - rho y) / sqrt(1 - rho^2)) / Phi(gamma),  y standard Gaussian,
@@ -10,7 +10,6 @@ which at rho = 1 is Wang and Jegelka's gamma r / 2 - log Phi(gamma). The expecta
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,23 +20,31 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bmbo.acquisition.batch_state import Pending
-from bmbo.acquisition.candidate_search import Moments, Place, Search, best_place, find_optima, in_flight, moments
-from bmbo.acquisition.information import centre
+from bmbo.acquisition.candidate_search import (
+    Candidate,
+    CandidateSearch,
+    Moments,
+    best_candidate,
+    find_optima,
+    in_flight,
+    moments,
+)
+from bmbo.acquisition.information import centre, shifted_draws
 from bmbo.acquisition.sampled_optima import Optimum
-from bmbo.history import Query
-from bmbo.problem import Problem, Space
+from bmbo.history import Dataset, History, Query
+from bmbo.problem import Space
 from bmbo.protocols import Posterior, Select
 
-REACH = 7.0  # standard deviations either way beyond which a Gaussian has no mass in single precision
-SPACING = 0.1  # of the nodes: the trapezoidal rule is exact to rounding for what is smooth over two spacings
+REACH = 7.0  # standard deviations on each side beyond which a Gaussian has no mass in single precision
+SPACING = 0.1  # of the nodes: the trapezoidal rule is exact to rounding for functions that are smooth over two spacings
 STEEPEST = 0.995  # squared correlation at which w becomes a step of less than one spacing
-LOWEST_GAMMA = -5.0  # f* is a maximum: this far below a mean it is a failure of the draws, and w leaves the nodes
+LOWEST_GAMMA = -5.0  # f* is a maximum: this far below a mean it is an error of the draws, and w leaves the nodes
 
 
 def entropy_reduction(gamma: Float[Array, "*k"], squared: Float[Array, "*k"]) -> Float[Array, "*k"]:
-    """Nats that f_M <= f* takes off the entropy of an observation whose squared correlation with f_M is given.
+    """Return by how many nats f_M <= f* reduces the entropy of an observation with this squared correlation with f_M.
 
-    Above `STEEPEST` it is interpolated to the closed form at one.
+    Above `STEEPEST`, the value is interpolated to the closed form at one.
     """
     gamma = jnp.maximum(gamma, LOWEST_GAMMA)
     log_share = log_ndtr(gamma)
@@ -45,47 +52,49 @@ def entropy_reduction(gamma: Float[Array, "*k"], squared: Float[Array, "*k"]) ->
     capped = jnp.minimum(squared, STEEPEST)
     nodes = np.arange(-REACH, REACH + 0.5 * SPACING, SPACING, dtype=np.float32).reshape(*[1] * gamma.ndim, -1)
     weight = SPACING * np.exp(-0.5 * nodes**2) / math.sqrt(2.0 * math.pi)
-    # The offset keeps the gradient of the root finite at no correlation.
+    # The offset keeps the gradient of the root finite at zero correlation.
     rho = jnp.sqrt(capped + 1e-12)
     log_w = log_ndtr((gamma[..., None] - rho[..., None] * nodes) / jnp.sqrt(1.0 - capped)[..., None])
     log_w = log_w - log_share[..., None]
     smooth = 0.5 * capped * gamma * ratio + jnp.sum(weight * jnp.exp(log_w) * log_w, axis=-1)
     exact = 0.5 * gamma * ratio - log_share
-    # What is missing to the closed form goes with the width of the step.
+    # The distance to the closed form is in proportion to the width of the step.
     missing = jnp.sqrt(jnp.maximum((1.0 - squared) / (1.0 - STEEPEST), 1e-12))
     return jnp.where(squared > STEEPEST, missing * smooth + (1.0 - missing) * exact, smooth)
 
 
 def squared_correlation(at: Moments, noise: Float[Array, " m"]) -> Float[Array, "q m"]:
-    """Of an observation of each level with the top level's function at the same point."""
+    """Return the squared correlation of an observation of each level with the top level's function at that point."""
     observed = at.variance + noise[None]
     return jnp.minimum(at.with_top**2 / (observed * at.variance[:, -1:]), 1.0)
 
 
 @dataclass(frozen=True)
 class MaxValue(Select):
-    """Chooses where an observation tells most of f* per cost, one place after the other.
+    """Choose the places with the most information about f* per cost, one after the other.
 
-    A place that is taken, by a query in flight or earlier in the batch, has a value that is not known: it is drawn
-    together with f*, and the next place is scored given both, on average over the draws.
+    A taken place is one in flight or earlier in the batch. Its value is unknown: it is drawn together with f*, and the
+    next place is scored given both, on average over the draws.
 
     Args:
-        num_optima: draws of f*, evenly over their distribution.
-        observation_noise: score what is observed; without it, functions free of noise.
-        num_shifts: times the top level is moved among the draws to measure the correlation that chance alone shows
-            between levels, which is then taken off; zero takes nothing off.
-        search: how the place is looked for.
+        num_optima: number of draws of f*, evenly spaced over their distribution.
+        observation_noise: whether to score what is observed; without it, noise-free functions.
+        num_shifts: how often the top level is moved among the draws to measure the correlation between levels that
+            chance alone shows, which is then subtracted; with zero, nothing is subtracted.
+        search: how the place is searched.
     """
 
     num_optima: int = 10
     observation_noise: bool = True
     num_shifts: int = 8
-    search: Search = field(default_factory=Search)
+    search: CandidateSearch = field(default_factory=CandidateSearch)
 
     def __call__(
-        self, key: PRNGKeyArray, posterior: Posterior, problem: Problem, pending: Sequence[Query], num: int
+        self, key: PRNGKeyArray, posterior: Posterior, data: Dataset, history: History, num: int
     ) -> list[Query]:
         """See `Select`."""
+        del data
+        problem, pending = history.priced, [trial.query for trial in history.pending]
         key_optimum, key_places = jax.random.split(key)
         optimum = find_optima(key_optimum, posterior, space=problem.space, search=self.search)
         costs = jnp.asarray(problem.ladder.costs, jnp.float32)
@@ -99,7 +108,7 @@ class MaxValue(Select):
 
 
 def spread(value: Float[Array, " s"], num: int) -> Int[Array, " k"]:
-    """Which draws stand for the whole distribution of a value: the middles of groups of equal size in its order."""
+    """Return which draws represent the whole distribution of a value: the middles of equal groups in its order."""
     num = min(num, value.shape[0])
     middles = ((np.arange(num) + 0.5) * value.shape[0] / num).astype(np.int32)
     return jnp.argsort(value)[middles]
@@ -115,7 +124,7 @@ def _choose(
     *,
     space: Space,
     config: MaxValue,
-) -> Place:
+) -> Candidate:
     key_noise, key_chance, key_search = jax.random.split(key, 3)
     values, taken = in_flight(posterior, pending)
     chosen = spread(optimum.value, config.num_optima)
@@ -129,7 +138,7 @@ def _choose(
     def score(unit: Float[Array, "q d"]) -> Float[Array, "q m"]:
         at = moments(posterior.draw(unit), taken)
         squared = squared_correlation(at, noise)
-        # The top level's own is no estimate.
+        # The top level's own correlation is not an estimate.
         estimated = jnp.maximum((squared - chance[None]) / (1.0 - chance[None]), 0.0)
         squared = jnp.concatenate([estimated[:, :-1], squared[:, -1:]], axis=1)
         mean = at.mean[None, :, -1] + jnp.einsum("ik,kq->iq", moved, at.projected[..., -1])
@@ -139,17 +148,15 @@ def _choose(
         return jnp.mean(reduction, axis=0) / costs[None]
 
     best = optimum.unit[chosen].astype(some.dtype)
-    return best_place(key_search, score, best, space=space, search=config.search)
+    return best_candidate(key_search, score, best, space=space, search=config.search)
 
 
 def chance_correlation(drawn: Float[Array, "s q m"], *, num_shifts: int) -> Float[Array, " m"]:
-    """Mean over shifts of the largest squared correlation between each level and the top level of other draws."""
-    num_draws, _, num_levels = drawn.shape
+    """Return the largest squared correlation of each level with the top level of other draws, as a mean over shifts."""
     if num_shifts == 0:
-        return jnp.zeros(num_levels, drawn.dtype)
+        return jnp.zeros(drawn.shape[-1], drawn.dtype)
     centred = centre(drawn)
-    offset = 1 + np.arange(num_shifts) * (num_draws - 1) // num_shifts
-    top = centred[..., -1][(np.arange(num_draws)[None] + offset[:, None]) % num_draws]
+    top = shifted_draws(centred[..., -1], num_shifts)
     variance = jnp.sum(centred**2, axis=0)
     product = variance * variance[:, -1:]
     squared = jnp.einsum("sqm,isq->iqm", centred, top) ** 2 / jnp.where(product > 0.0, product, 1.0)[None]

@@ -1,8 +1,7 @@
-"""Where each drawn function is best: the samples of f* that the information is about."""
+"""Find where each drawn function is best: these maxima are the samples of f*."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +12,10 @@ from bmbo.acquisition.box_minimiser import minimise_box
 from bmbo.protocols import Posterior
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["unit", "value"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Optimum:
-    """The maximiser and the maximum of each drawn function."""
+    """Hold the maximiser and the maximum of each drawn function."""
 
     unit: Float[Array, "s d"]
     value: Float[Array, " s"]
@@ -34,10 +33,11 @@ def find_optimum(
     extra: Float[Array, "e d"] | None = None,
     snap: Callable[[Float[Array, "q d"]], Float[Array, "q d"]] | None = None,
 ) -> Optimum:
-    """Maximises one level of every drawn function over the cube: shared random points, then a few climbs per draw.
+    """Return the maximum of one level of every drawn function over the cube.
 
-    `extra` are points to begin from besides the random ones, such as the best that were observed; `snap` gives the
-    points that can really be run, without it the whole cube can.
+    The search scores random points for all draws, and then makes a few climbs per draw. `extra` are further points to
+    begin from, such as the best observed ones. `snap` returns the points that can be run; without it, every point of
+    the cube can be run.
     """
     candidates = jax.random.uniform(key, (num_candidates, dim))
     if extra is not None:
@@ -53,7 +53,7 @@ def find_optimum(
     minimum = minimise_box(lambda unit: -height(unit), start.reshape(-1, dim), max_steps=max_steps)
     unit, value = minimum.unit, -minimum.value
     if snap is not None:
-        # Snapping may cost a climb its gain: the best candidate, which can be run as it is, stays in the running.
+        # Snapping may undo what a climb gained. So the best candidate, which can be run as it is, is compared too.
         unit = jnp.concatenate([snap(unit).reshape(start.shape), start[:, :1]], axis=1)
         value = jnp.concatenate([height(snap(minimum.unit)).reshape(start.shape[:2]), _best(score)], axis=1)
     else:
@@ -70,9 +70,9 @@ def _best(score: Float[Array, "s q"]) -> Float[Array, "s 1"]:
 
 
 def _spread_best(score: Float[Array, "s q"], candidates: Float[Array, "q d"], num_starts: int) -> Float[Array, "s r d"]:
-    """The best candidates of each draw, each far from the better ones, so that climbs end on different hills."""
+    """Return the best candidates of each draw, each far from the better ones, so that climbs end on different hills."""
     num, dim = candidates.shape
-    # Two mean spacings: a candidate nearer to a better one is most likely on the same hill.
+    # Two mean spacings: a candidate that is nearer to a better one is probably on the same hill.
     radius = 2.0 * num ** (-1.0 / dim)
     lowest = jnp.min(score, axis=1, keepdims=True)
     span = jnp.max(score, axis=1, keepdims=True) - lowest + 1.0
@@ -81,7 +81,7 @@ def _spread_best(score: Float[Array, "s q"], candidates: Float[Array, "q d"], nu
         chosen = jnp.argmax(score, axis=1)
         unit = candidates[chosen]
         distance = jnp.sum((unit[:, None] - candidates[None]) ** 2, axis=-1)
-        # Near ones go behind all far ones but keep their order, in case nothing is far; the chosen one goes last.
+        # Near ones follow after all far ones but keep their order, in case nothing is far. The chosen one comes last.
         demoted = jnp.where(distance < radius**2, score - span, score)
         demoted = jnp.where(jnp.arange(num)[None] == chosen[:, None], -jnp.inf, demoted)
         return demoted, unit

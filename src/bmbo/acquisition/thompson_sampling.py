@@ -1,26 +1,26 @@
-"""Parallel Thompson sampling (Kandasamy et al. 2018): every place is the maximiser of a function of its own."""
+"""Choose by parallel Thompson sampling (Kandasamy et al. 2018): each place is the maximum of another drawn function."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from bmbo.acquisition.exact_points import exact_points
 from bmbo.acquisition.sampled_optima import find_optimum
-from bmbo.history import Query
-from bmbo.problem import Problem, Space
+from bmbo.history import Dataset, History, Query
+from bmbo.history.same_point import is_among
+from bmbo.problem import Space
 from bmbo.protocols import Posterior, Select
 
 
 @dataclass(frozen=True)
 class Thompson(Select):
-    """Takes the maximisers of drawn functions at the top fidelity, each of another draw.
+    """Choose the maximisers of drawn functions at the top fidelity, one draw per place.
 
-    Queries in flight need no thought: other draws have other maximisers. Only where a space is so small that maximisers
-    coincide is a draw passed over whose own is taken, while others are left.
+    Queries in flight need no special treatment, because other draws have other maximisers. In a small space maximisers
+    may coincide: then draws whose maximiser is already taken come last.
 
     Args:
         num_candidates, num_starts, num_steps: how maximisers are found, see `find_optimum`.
@@ -31,24 +31,25 @@ class Thompson(Select):
     num_steps: int = 30
 
     def __call__(
-        self, key: PRNGKeyArray, posterior: Posterior, problem: Problem, pending: Sequence[Query], num: int
+        self, key: PRNGKeyArray, posterior: Posterior, data: Dataset, history: History, num: int
     ) -> list[Query]:
         """See `Select`."""
+        del data
+        problem = history.problem
         unit, _ = self.maximisers(key, posterior, problem.space)
         top = problem.ladder.top
-        taken = {query.unit for query in pending if query.level == top}
-        points = [tuple(float(u) for u in row) for row in problem.space.snap(np.asarray(unit, np.float64))]
+        taken = [trial.query.unit for trial in history.pending if trial.query.level == top]
         fresh: list[tuple[float, ...]] = []
         repeated: list[tuple[float, ...]] = []
-        for point in points:
-            (repeated if point in taken else fresh).append(point)
-            taken.add(point)
+        for point in exact_points(unit, problem.space):
+            (repeated if is_among(point, taken) else fresh).append(point)
+            taken.append(point)
         return [Query(point, top) for point in [*fresh, *repeated][:num]]
 
     def maximisers(
         self, key: PRNGKeyArray, posterior: Posterior, space: Space
     ) -> tuple[Float[Array, "s d"], Int[Array, " s"]]:
-        """The maximiser of every draw in a random order, and which draw each is of."""
+        """Return the maximiser of every draw in a random order, and the draw of each."""
         return _maximisers(key, posterior, space=space, config=self)
 
 

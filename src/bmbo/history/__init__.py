@@ -1,4 +1,4 @@
-"""What is known: queries, their outcomes, the history of both, and the arrays that a surrogate learns from."""
+"""Hold what is known: queries, their outcomes, the history of both, and the arrays that a surrogate learns from."""
 
 from bmbo.history.dataset import Dataset
 from bmbo.history.scaling import Scale

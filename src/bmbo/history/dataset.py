@@ -1,8 +1,10 @@
-"""From a history to arrays: padded, masked, standardised, larger is better. The only crossing from host to device."""
+"""Turn a history into arrays: padded, masked, standardised, and larger is better.
+
+Data goes from the host to the device here and nowhere else.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import jax
 import numpy as np
@@ -13,76 +15,77 @@ from bmbo.history.scaling import Scale
 from bmbo.history.trials import History, TrialRecord
 
 SMALLEST_BLOCK = 32
-"""Rows of the smallest block: few enough to waste little, enough that most runs keep it at their costly levels."""
-
+"""Rows of the smallest block: few rows are wasted, and most runs never need more at their costly levels."""
 
 ROUNDING = 1e-4
-"""Error of a standardised value, in standard deviations, that is small beside that of any surrogate."""
+"""Error of a standardised value, in standard deviations, that is small compared with the error of any surrogate."""
 
 
-def block_size(count: int) -> int:
-    """Rows kept for `count` observations of one level: powers of two, so that a run meets only a few shapes."""
-    return max(SMALLEST_BLOCK, 1 << max(count - 1, 0).bit_length())
+def block_size(count: int, smallest: int = SMALLEST_BLOCK) -> int:
+    """Return the number of rows for `count` observations or points: a power of two, so that a run has few shapes."""
+    return max(smallest, 1 << max(count - 1, 0).bit_length())
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["unit", "value", "mask"],
-    meta_fields=["sizes"],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Dataset:
-    """Observations in one block of rows a level, the top level first, so that all rows of level >= m are a prefix.
+    """Hold observations in one block of rows per level, the top level first.
+
+    The rows of level m and of all levels above it then come first, so that a model of level m computes on these alone.
 
     Attributes:
         unit: points in the unit cube; zeros where padded.
-        value: standardised per level, sign turned so that larger is better; zeros where padded.
+        value: standardised per level, with the sign changed so that larger is better; zeros where padded.
         mask: which rows are real.
-        sizes: rows of each level's block, lowest level first.
+        scales: how the values of each level were standardised, lowest level first.
+        sizes: number of rows of each level's block, lowest level first.
     """
 
     unit: Float[Array, "n d"]
     value: Float[Array, " n"]
     mask: Bool[Array, " n"]
-    sizes: tuple[int, ...]
+    scales: tuple[Scale, ...]
+    sizes: tuple[int, ...] = field(metadata={"static": True})
 
     @property
     def num_levels(self) -> int:
-        """How many levels there are, with data or without."""
+        """Return the number of levels, including levels without data."""
         return len(self.sizes)
 
     def rows(self, level: int) -> slice:
-        """Where the block of one level lies."""
+        """Return the rows of one level's block."""
         start = sum(self.sizes[level + 1 :])
         return slice(start, start + self.sizes[level])
 
     def rows_from(self, level: int) -> slice:
-        """Where the blocks of a level and of all higher ones lie."""
+        """Return the rows of the blocks of a level and of all levels above it."""
         return slice(0, sum(self.sizes[level:]))
 
     @classmethod
     def of(cls, history: History, *, squeeze: bool = False) -> "Dataset":
-        """The observations of a history, in the order of their numbers; a failed run counts as its level's worst.
+        """Return the observations of a history in the order of their numbers.
 
-        Leaving failures out would let a policy ask for the same hopeless point for ever.
+        A failed run counts as the worst value of its level. If failures were left out, a policy could ask for the
+        same hopeless point for ever.
         """
         return cls.of_trials(history, history.told, squeeze=squeeze)
 
     @classmethod
     def of_trials(cls, history: History, told: Sequence[TrialRecord], *, squeeze: bool = False) -> "Dataset":
-        """The observations of some trials of a history."""
+        """Return the observations of some trials of a history."""
         return cls.of_arrays(*_observations(history, told), squeeze=squeeze)
 
     @classmethod
     def of_arrays(
         cls, units: Sequence[NDArray[np.floating]], values: Sequence[NDArray[np.floating]], *, squeeze: bool = False
     ) -> "Dataset":
-        """The observations of each level, lowest first, from arrays whose larger values are better.
+        """Return the observations of each level, lowest first, from arrays in which larger values are better.
 
-        `squeeze` makes less of values that are bad out of all proportion, see `Scale.squeezing`.
+        `squeeze` reduces values that are extremely bad, see `Scale.squeezing`.
         """
         sizes = tuple(block_size(len(seen)) for seen in values)
-        scales = _scales(values, squeeze=squeeze)
+        make_scale = Scale.squeezing if squeeze else Scale.linear
+        scales = tuple(make_scale(np.asarray(seen, dtype=np.float64)) for seen in values)
         dim = units[0].shape[1]
         blocks_unit: list[NDArray[np.float32]] = []
         blocks_value: list[NDArray[np.float32]] = []
@@ -97,36 +100,25 @@ class Dataset:
             unit=jax.numpy.asarray(np.concatenate(blocks_unit)),
             value=jax.numpy.asarray(np.concatenate(blocks_value)),
             mask=jax.numpy.asarray(np.concatenate(blocks_mask)),
+            scales=tuple(_rounded(scale) for scale in scales),
             sizes=sizes,
         )
 
 
-def scales_of(
-    history: History, told: Sequence[TrialRecord] | None = None, *, squeeze: bool = False
-) -> tuple[Scale, ...]:
-    """What standardises each level in a dataset of some trials, or of all; lowest level first.
-
-    In single precision where that loses nothing, so that the runs of docs/results repeat to the last digit.
-    """
-    _, values = _observations(history, history.told if told is None else told)
-    return tuple(_rounded(scale) for scale in _scales(values, squeeze=squeeze))
-
-
 def _rounded(scale: Scale) -> Scale:
-    """In single precision; as it is where the values lie too far from zero for their spread."""
+    """Return a scale in single precision, so that the runs of docs/results repeat to the last digit.
+
+    A scale stays as it is where rounding would lose digits: where the values lie far from zero compared with their
+    spread.
+    """
     single = replace(scale, shift=float(np.float32(scale.shift)), unit=float(np.float32(scale.unit)))
     return single if abs(single.shift - scale.shift) <= ROUNDING * scale.unit else scale
-
-
-def _scales(values: Sequence[NDArray[np.floating]], *, squeeze: bool) -> tuple[Scale, ...]:
-    scale = Scale.squeezing if squeeze else Scale.linear
-    return tuple(scale(np.asarray(seen, dtype=np.float64)) for seen in values)
 
 
 def _observations(
     history: History, told: Sequence[TrialRecord]
 ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
-    """Points and values of each level, lowest first, larger values better."""
+    """Return the points and the values of each level, lowest first, larger values better."""
     sign, dim = history.problem.sign, history.problem.space.dim
     num_levels = history.problem.ladder.num_levels
     units: list[list[tuple[float, ...]]] = [[] for _ in range(num_levels)]

@@ -1,38 +1,49 @@
-"""How the values of one level become numbers of mean 0 and standard deviation 1, and back."""
+"""Standardise the values of one level to mean 0 and standard deviation 1, and restore them."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
+import jax
 import numpy as np
+from jaxtyping import Array, Float
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
 LARGEST_POWER = 2.0
-"""Where the bad side is squeezed to a logarithm. Beyond it the power's values are bounded and have no inverse."""
+"""At this power the bad side becomes a logarithm. Beyond it the values are bounded and cannot be restored."""
 FEWEST = 5
-"""Values that say something of a tail: of so many one may be out of proportion and the quartiles are not."""
+"""Fewest values that show a tail: one of them may be extreme without moving the quartiles."""
 OUT_OF_PROPORTION = 100.0
-"""Deviations below the median, as the quartiles have them. In the runs of docs/results no tail is longer than 40."""
+"""Deviations below the median, estimated from the quartiles. In the runs of docs/results no tail is longer than 40."""
 QUARTILES_OF_A_NORMAL = 1.349
-"""Distance of the quartiles of a normal distribution, in standard deviations."""
+"""Distance between the quartiles of a normal distribution, in standard deviations."""
 
 
+Leaf: TypeAlias = float | Float[Array, ""]
+"""A number on the host. Inside jit it is an array that no function reads."""
+
+
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Scale:
-    """A value less `shift`, in `unit`s, through a power of Yeo and Johnson, less `mean` and over `std`.
+    """Describe how the values of one level are standardised.
 
-    A power of 1 changes nothing. Powers above it squeeze what lies below `shift`, the bad side where larger is better,
-    and stretch what lies above.
+    First `shift` is subtracted and the result is divided by `unit`. Then the power transformation of Yeo and Johnson is
+    applied. Then `mean` is subtracted and the result is divided by `std`. A power of 1 changes nothing. Where larger is
+    better, values below `shift` are bad: powers above 1 squeeze these and stretch the values above `shift`. A scale
+    travels with the data that it standardised (`Dataset.scales`). Its numbers are leaves of a pytree, so that new
+    numbers need no new compilation.
     """
 
-    shift: float = 0.0
-    unit: float = 1.0
-    power: float = 1.0
-    mean: float = 0.0
-    std: float = 1.0
+    shift: Leaf = 0.0
+    unit: Leaf = 1.0
+    power: Leaf = 1.0
+    mean: Leaf = 0.0
+    std: Leaf = 1.0
 
     @classmethod
     def linear(cls, seen: NDArray[np.float64]) -> "Scale":
-        """By mean and standard deviation alone; no data, one value or constant values keep their unit."""
+        """Return the scale by mean and standard deviation alone; the unit is 1 for no data or constant values."""
         if len(seen) == 0:
             return cls()
         mean, std = float(np.mean(seen)), float(np.std(seen))
@@ -40,11 +51,11 @@ class Scale:
 
     @classmethod
     def squeezing(cls, seen: NDArray[np.float64]) -> "Scale":
-        """As `linear`, unless the worst value, larger ones being better, is out of all proportion to the others.
+        """Return the scale of `linear`, or one with a power if the worst value is extremely far from the others.
 
-        A loss that exploded is not infinite, and so no failure; but the standard deviation is then its own, and no
-        surrogate could tell the others apart. The power is then the one, from 1 to 2, under which the values are most
-        like a normal distribution.
+        Larger values are better. The loss of a run that diverged may be finite, so that the run does not count as a
+        failure. It would dominate the standard deviation, and no surrogate could tell the other values apart. Then the
+        power, from 1 to 2, is the one under which the values are most like a normal distribution.
         """
         linear = cls.linear(seen)
         if len(seen) < FEWEST:
@@ -64,25 +75,25 @@ class Scale:
         return cls(middle, unit, power, float(np.mean(squeezed)), float(np.std(squeezed)))
 
     def standardise(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values in the objective's unit, larger ones better, to numbers that a surrogate learns."""
+        """Return values that a surrogate learns, from values in the objective's unit, where larger is better."""
         return (_through_power((values - self.shift) / self.unit, self.power) - self.mean) / self.std
 
     def standardised(self, value: float) -> float:
-        """One value, as `standardise` has it."""
+        """Return one value, standardised as by `standardise`."""
         return float(self.standardise(np.asarray([value]))[0])
 
     def restore(self, standardised: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The inverse of `standardise`."""
+        """Return values in the objective's unit from standardised values: the inverse of `standardise`."""
         return _through_inverse(standardised * self.std + self.mean, self.power) * self.unit + self.shift
 
 
 def _is_spread(size: float, around: float) -> bool:
-    """Whether a spread is more than the rounding of the values themselves."""
+    """Return whether a spread is larger than the rounding of the values."""
     return size > 1e-12 * max(1.0, abs(around))
 
 
-def _through_power(values: NDArray[np.float64], power: float) -> NDArray[np.float64]:
-    """Yeo and Johnson (2000), equation 2.1, for powers from 1 to 2."""
+def _through_power(values: NDArray[np.float64], power: Leaf) -> NDArray[np.float64]:
+    """Return values after the power transformation of Yeo and Johnson (2000), equation 2.1, for powers from 1 to 2."""
     if power == 1.0:
         return values
     good, bad = np.maximum(values, 0.0), np.maximum(-values, 0.0)
@@ -92,8 +103,8 @@ def _through_power(values: NDArray[np.float64], power: float) -> NDArray[np.floa
     return above - below
 
 
-def _through_inverse(values: NDArray[np.float64], power: float) -> NDArray[np.float64]:
-    """What `_through_power` takes to `values`."""
+def _through_inverse(values: NDArray[np.float64], power: Leaf) -> NDArray[np.float64]:
+    """Return the values from which `_through_power` makes the given ones."""
     if power == 1.0:
         return values
     above, below = np.maximum(values, 0.0), np.maximum(-values, 0.0)

@@ -1,4 +1,4 @@
-"""What was asked and what came of it: queries, outcomes, trials and their immutable history."""
+"""Record what was asked and what came out: queries, outcomes, trials and their immutable history."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from bmbo.problem import Problem
 
 @dataclass(frozen=True)
 class Query:
-    """A point of the unit cube and a level, before it is run; `tag` is a policy's note to its later self."""
+    """Hold a point of the unit cube and a level, before it is run; `tag` is a note that a policy leaves for itself."""
 
     unit: tuple[float, ...]
     level: int
@@ -19,7 +19,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave: a finite value, or the reason why there is none."""
+    """Hold the result of a run: a finite value, or the reason why there is no value."""
 
     value: float | None
     cost: float
@@ -36,7 +36,7 @@ class Outcome:
 
     @classmethod
     def of(cls, value: float, cost: float, seconds: float = 0.0) -> "Outcome":
-        """The outcome of a run that returned a number: NaN and infinities are failures, with their reason."""
+        """Return the outcome of a run that returned a number; NaN and infinities become failures with a reason."""
         if math.isfinite(value):
             return cls(float(value), cost, seconds)
         return cls(None, cost, seconds, error=f"the objective returned {value!r}")
@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """A query and, once it is known, its outcome."""
+    """Hold a query and, once it is known, its outcome."""
 
     number: int
     query: Query
@@ -52,15 +52,16 @@ class TrialRecord:
 
     @property
     def value(self) -> float | None:
-        """The finite value that was observed, if any."""
+        """Return the finite value that was observed, or None."""
         return None if self.outcome is None else self.outcome.value
 
 
 @dataclass(frozen=True)
 class History:
-    """All that is known of a problem; asking and telling give a new history and leave the old one as it was.
+    """Hold all that is known about a problem.
 
-    Trials are in the order of their numbers, never of their arrival: runs in parallel are as repeatable as others.
+    A history never changes: `asked` and `with_outcome` return a new one. Trials are in the order of their numbers, not
+    of their arrival, so that parallel runs are as repeatable as others.
     """
 
     problem: Problem
@@ -68,50 +69,50 @@ class History:
 
     @property
     def told(self) -> tuple[TrialRecord, ...]:
-        """Trials with an outcome."""
+        """Return the trials with an outcome."""
         return tuple(t for t in self.trials if t.outcome is not None)
 
     @property
     def done(self) -> tuple[TrialRecord, ...]:
-        """Trials with a value."""
+        """Return the trials with a value."""
         return tuple(t for t in self.trials if t.value is not None)
 
     @property
     def failed(self) -> tuple[TrialRecord, ...]:
-        """Trials that ended without a value."""
+        """Return the trials that ended without a value."""
         return tuple(t for t in self.told if t.value is None)
 
     @property
     def pending(self) -> tuple[TrialRecord, ...]:
-        """Trials still in flight."""
+        """Return the trials that are still in flight."""
         return tuple(t for t in self.trials if t.outcome is None)
 
     @property
     def spent(self) -> float:
-        """Cost of every outcome so far, failures included."""
+        """Return the cost of all outcomes so far, failures included."""
         return sum((t.outcome.cost for t in self.trials if t.outcome is not None), start=0.0)
 
     @property
     def best(self) -> TrialRecord | None:
-        """The best trial at the top fidelity; the lowest number of equals."""
+        """Return the best trial at the top fidelity, the one with the lowest number if several are equal."""
         top = [t for t in self.done if t.query.level == self.problem.ladder.top]
         return max(top, key=lambda t: self.problem.sign * (t.value or 0.0), default=None)
 
     @property
     def priced(self) -> Problem:
-        """The problem with a number for every cost: as given, or where it is measured the mean seconds of a level.
+        """Return the problem with a number for every cost: the given one, or the mean seconds of a level if measured.
 
-        A level that nothing is known of is priced like the others, in proportion to the fidelities where these are
-        numbers; 1 while nothing is known at all.
+        A level without a known duration gets a price from the other levels: in proportion to its fidelity's value if
+        that is a number, else their mean. While no duration is known, every cost is 1.
         """
         if not self.problem.ladder.measured:
             return self.problem
         return replace(self.problem, ladder=self.problem.ladder.priced(self._mean_seconds()))
 
     def _mean_seconds(self) -> dict[int, float]:
-        """Mean duration of each level's trials, those of 0 seconds left out: theirs is not known."""
+        """Return the mean duration of each level's trials; a duration of 0 seconds is unknown and left out."""
         known: dict[int, float] = {}
-        # Failures often end early: they count only where there is nothing else.
+        # Failed trials often end early. They count only at a level that has no others.
         for trials in (self.failed, self.done):
             levels: dict[int, list[float]] = {}
             for trial in trials:
@@ -121,7 +122,7 @@ class History:
         return known
 
     def asked(self, query: Query) -> "History":
-        """This history with one more trial in flight."""
+        """Return this history with one more trial in flight; raise ValueError if the query does not fit the problem."""
         if len(query.unit) != self.problem.space.dim:
             raise ValueError(f"a query needs {self.problem.space.dim} coordinates, got {len(query.unit)}")
         if not all(0.0 <= u <= 1.0 for u in query.unit):
@@ -131,7 +132,7 @@ class History:
         return replace(self, trials=(*self.trials, TrialRecord(len(self.trials), query)))
 
     def with_outcome(self, number: int, outcome: Outcome) -> "History":
-        """This history with the outcome of one trial that was in flight."""
+        """Return this history with the outcome of one trial; raise KeyError or ValueError if it is not in flight."""
         if not 0 <= number < len(self.trials):
             raise KeyError(f"there is no trial {number}; the history has {len(self.trials)}")
         trial = self.trials[number]

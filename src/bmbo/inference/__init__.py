@@ -1,4 +1,4 @@
-"""Draws from a posterior over the parameters of a network, by several methods behind one interface."""
+"""Draw parameters of a network from their posterior, by several methods behind one interface."""
 
 from bmbo.inference.diagnostics import complaints, ess, rhat
 from bmbo.inference.ensemble import DeepEnsemble, optimise

@@ -1,13 +1,12 @@
-"""Chains that tune themselves: a search for starts, then warm-up and sampling in one loop around one kernel.
+"""Run chains that tune themselves: a search for starts, then warm-up and sampling in one loop around one kernel.
 
-The kernel appears once in the compiled program: compile time goes with the number of times the gradient does.
+The kernel appears only once in the compiled program, because compile time grows with the number of gradients in it.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +14,14 @@ from blackjax.adaptation.step_size import DualAveragingAdaptationState, dual_ave
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bmbo.inference.diagnostics import mixing
-from bmbo.inference.ensemble import search
-from bmbo.inference.target import Info, Result, Target, as_start
+from bmbo.inference.ensemble import search_unless_warm
+from bmbo.inference.target import Info, Result, Target
 
 Carry = TypeVar("Carry")
 
 
 def where(condition: Bool[Array, ""], yes: Carry, no: Carry) -> Carry:
-    """One of two trees of arrays."""
+    """Return one of two trees of arrays."""
 
     def choose(a: Array, b: Array) -> Array:
         return jnp.where(condition, a, b)
@@ -31,7 +30,7 @@ def where(condition: Bool[Array, ""], yes: Carry, no: Carry) -> Carry:
 
 
 class ChainState(NamedTuple):
-    """BlackJAX's HMCState by other types: where a chain is, or where all chains are."""
+    """Hold BlackJAX's HMCState with exact types: the state of one chain, or of all chains."""
 
     position: Float[Array, "*c p"]
     logdensity: Float[Array, "*c"]
@@ -39,11 +38,23 @@ class ChainState(NamedTuple):
 
 
 Transition = Callable[[PRNGKeyArray, ChainState, Array, Array], tuple[ChainState, Array, Array]]
-"""(key, state, step size, inverse mass [p]) -> state, acceptance probability, whether it diverged; of one chain."""
+"""(key, state, step size, inverse mass [p]) -> state, acceptance probability, whether it diverged. For one chain."""
+
+
+def as_transition(kernel: Callable[[PRNGKeyArray, ChainState, Array, Array], tuple[Any, Any]]) -> Transition:
+    """Return the move of a BlackJAX kernel with a Metropolis step."""
+
+    def move(
+        key: PRNGKeyArray, state: ChainState, step_size: Array, inverse_mass: Array
+    ) -> tuple[ChainState, Array, Array]:
+        moved, info = kernel(key, state, step_size, inverse_mass)
+        return ChainState(*moved), info.acceptance_rate, info.is_divergent
+
+    return move
 
 
 class Moments(NamedTuple):
-    """Welford's running mean and sum of squared deviations, of each chain."""
+    """Hold Welford's running mean and sum of squared deviations of each chain."""
 
     size: Int[Array, ""]
     mean: Float[Array, "c p"]
@@ -51,11 +62,11 @@ class Moments(NamedTuple):
 
     @classmethod
     def none(cls, position: Float[Array, "c p"]) -> "Moments":
-        """Before the first position."""
+        """Return the moments before the first position."""
         return cls(jnp.zeros((), jnp.int32), jnp.zeros_like(position), jnp.zeros_like(position))
 
     def seen(self, position: Float[Array, "c p"], counts: Bool[Array, ""]) -> "Moments":
-        """With one more position of each chain, if it counts."""
+        """Return the moments with one more position of each chain, if `counts` is true."""
         size = self.size + 1
         delta = position - self.mean
         mean = self.mean + delta / size
@@ -63,7 +74,7 @@ class Moments(NamedTuple):
 
     @property
     def variance(self) -> Float[Array, " p"]:
-        """Within chains, which may sit in modes apart; one before there are two positions."""
+        """Return the variance within chains, which may be in different modes; 1 for fewer than two positions."""
         pooled = jnp.mean(self.squares, axis=0) / jnp.maximum(self.size - 1, 1)
         return jnp.where(self.size > 1, pooled, 1.0)
 
@@ -77,15 +88,15 @@ def collect(
     num_draws: int,
     thinning: int,
 ) -> tuple[Carry, Float[Array, "c t p"]]:
-    """Runs chains for a warm-up of traced length, then keeps every `thinning`-th position.
+    """Return the last carry and every `thinning`-th position after a warm-up, whose length may be traced.
 
-    `advance(index, warming, carry)` moves all chains once and gives their positions.
+    `advance(index, warming, carry)` moves all chains once and returns the new carry and their positions.
     """
 
     def body(index: Int[Array, ""], loop: tuple[Carry, Array]) -> tuple[Carry, Array]:
         carry, kept = loop
         carry, position = advance(index, index < num_warmup, carry)
-        # A slot is written over until its last turn: cheaper than a branch, and one loop serves both phases.
+        # A slot is overwritten until its last turn. This is cheaper than a branch, and one loop serves both phases.
         slot = jnp.maximum(index - num_warmup, 0) // thinning
         return carry, jax.lax.dynamic_update_index_in_dim(kept, position, slot, axis=0)
 
@@ -94,14 +105,10 @@ def collect(
     return carry, jnp.swapaxes(kept, 0, 1)
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["states", "averaging", "moments", "inverse_mass", "acceptance", "divergences"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Progress:
-    """All that the loop carries: where chains are, what is being tuned, and sums of what is reported."""
+    """Hold what the loop carries: the states of the chains, what is tuned, and the sums that are reported."""
 
     states: ChainState
     averaging: DualAveragingAdaptationState
@@ -113,22 +120,23 @@ class Progress:
 
 @dataclass(frozen=True)
 class AdaptiveChains(ABC):
-    """Several chains with a Metropolis step, whose step size is tuned in the warm-up.
+    """Run several chains with a Metropolis step, whose step size is tuned in the warm-up.
 
-    Cold chains start from a search for the maximum of the density; warm ones from where they are told to.
+    Cold chains begin with a search for the maximum of the density. Warm chains begin at the given start.
 
     Args:
-        num_chains: chains side by side.
+        num_chains: number of chains, which run in parallel.
         num_warmup: transitions before the first draw of a first fit.
-        num_warmup_warm: transitions before the first draw when the start comes from an earlier fit.
-        num_draws_per_chain: draws kept of each chain.
+        num_warmup_warm: transitions before the first draw if the start comes from an earlier fit.
+        num_draws_per_chain: number of draws kept from each chain.
         thinning: transitions from one kept draw to the next.
-        target_acceptance: what dual averaging steers the mean acceptance to.
-        initial_step_size: where dual averaging begins; networks of some thousand weights settle between 5e-4 and 2e-3.
-        jitter: each transition's step is scaled by a uniform factor within this of one, against periodic orbits.
+        target_acceptance: mean acceptance probability that dual averaging aims at.
+        initial_step_size: where dual averaging begins; networks of a few thousand weights end between 5e-4 and 2e-3.
+        jitter: the step of each transition is multiplied by a random factor from 1 - jitter to 1 + jitter, which breaks
+            periodic orbits.
         diagonal_metric: whether the warm-up also learns a scale for each parameter.
-        num_search_steps: of Adam, for a first fit.
-        learning_rate: of Adam, at its start.
+        num_search_steps: steps of Adam, for a first fit.
+        learning_rate: learning rate of Adam at its start.
     """
 
     num_chains: int = 16
@@ -149,14 +157,14 @@ class AdaptiveChains(ABC):
 
     @abstractmethod
     def transition(self, target: Target) -> Transition:
-        """One move of one chain."""
+        """Return the function that moves one chain once."""
 
     def run(self, key: PRNGKeyArray, target: Target, start: Float[Array, "c p"], warm: Bool[Array, ""]) -> Result:
-        """A transition to where the density is not finite is rejected, so a chain keeps its last finite position."""
-        # One step of the search is an evaluation of the start, which the first transition needs.
-        num_steps = jnp.where(warm, 1, max(self.num_search_steps, 1))
+        """Return draws; a transition to where the density is not finite is rejected."""
         num_warmup = jnp.where(warm, self.num_warmup_warm, self.num_warmup)
-        found = search(target, as_start(start), num_steps, self.learning_rate)
+        found = search_unless_warm(
+            target, start, warm, num_steps=self.num_search_steps, learning_rate=self.learning_rate
+        )
         init, _, final = dual_averaging_adaptation(self.target_acceptance)
         zeros = jnp.zeros_like(found.position[:, 0])
         progress = Progress(
@@ -192,7 +200,7 @@ class AdaptiveChains(ABC):
     def _moved(
         self, key: PRNGKeyArray, transitions: Transition, warming: Bool[Array, ""], progress: Progress
     ) -> tuple[Progress, Float[Array, " c"]]:
-        """Every chain after one transition, and the acceptance of each."""
+        """Return the progress after one transition of every chain, and the acceptance of each chain."""
         key_jitter, key_chains = jax.random.split(key)
         averaging = progress.averaging
         step = jnp.exp(jnp.where(warming, averaging.log_step_size, averaging.log_step_size_avg))
@@ -212,7 +220,10 @@ class AdaptiveChains(ABC):
     def _tuned(
         self, progress: Progress, acceptance: Float[Array, " c"], index: Int[Array, ""], num_warmup: Int[Array, ""]
     ) -> Progress:
-        """Dual averaging of the step size and, in the middle third of the warm-up, moments for the metric."""
+        """Return the progress with a tuned step size and, if wanted, a metric.
+
+        The moments for the metric come from the middle third of the warm-up.
+        """
         init, update, final = dual_averaging_adaptation(self.target_acceptance)
         averaging = jax.vmap(update)(progress.averaging, acceptance)
         averaging = where(index < num_warmup, averaging, progress.averaging)
@@ -225,13 +236,16 @@ class AdaptiveChains(ABC):
             progress,
             moments=moments,
             inverse_mass=jnp.where(now, _inverse_mass(moments), progress.inverse_mass),
-            # The step that suits one metric says little about the next.
+            # The step size that suits the old metric says little about the new one.
             averaging=where(now, jax.vmap(init)(jax.vmap(final)(averaging)), averaging),
         )
 
 
 def _inverse_mass(moments: Moments) -> Float[Array, " p"]:
-    """Variances of the parameters, drawn to their mean as by ten more draws so that none is taken for constant."""
+    """Return the variances of the parameters, shrunk towards their mean as by ten more draws.
+
+    Without this, few draws could show a parameter as constant.
+    """
     variance = moments.variance
     weight = moments.size / (moments.size + 10.0)
     shrunk = weight * variance + (1 - weight) * jnp.mean(variance)
@@ -239,7 +253,7 @@ def _inverse_mass(moments: Moments) -> Float[Array, " p"]:
 
 
 def _finite_or(old: ChainState, new: ChainState) -> ChainState:
-    """The new state of each chain where all of it is finite, else the old one."""
+    """Return the new state of each chain if all of it is finite, else the old one."""
     finite = jnp.isfinite(new.logdensity) & jnp.all(jnp.isfinite(new.position), axis=1)
     return ChainState(
         jnp.where(finite[:, None], new.position, old.position),

@@ -1,4 +1,4 @@
-"""Have the chains mixed, and how many independent draws are they worth?"""
+"""Measure whether the chains have mixed, and how many independent draws they are worth."""
 
 import blackjax.diagnostics
 import jax
@@ -9,18 +9,19 @@ from jaxtyping import Array, Bool, Float
 from bmbo.inference.target import Info, Target
 
 FEWEST_DRAWS = 4
-"""Draws a chain needs for its halves to have a variance each."""
+"""Fewest draws of a chain: each of its halves then has a variance."""
 
 
 LOW_ACCEPTANCE = 0.01
-"""Below this a chain stands still for all that a few thousand transitions can show."""
+"""A chain with a lower acceptance practically does not move within a few thousand transitions."""
 
 
 def rhat(chains: Float[Array, "c t k"]) -> Float[Array, " k"]:
-    """Split R-hat of each quantity: the halves of chains are compared, so that a single chain has one too.
+    """Return split R-hat of each quantity, which compares the halves of chains, so that a single chain has a value too.
 
-    Infinite where no chain moved at all, NaN with too few draws to tell. Without rank normalisation, which would take
-    as long to compile as a network: the log density, if it is among the quantities, shows a difference in scale.
+    It is infinite if no chain moved, and NaN if there are too few draws. There is no rank normalisation, because it
+    would take as long to compile as a network. If the log density is among the quantities, it shows a difference in
+    scale.
     """
     num_draws = chains.shape[1]
     if num_draws < FEWEST_DRAWS:
@@ -31,7 +32,7 @@ def rhat(chains: Float[Array, "c t k"]) -> Float[Array, " k"]:
 
 
 def ess(chains: Float[Array, "c t k"]) -> Float[Array, " k"]:
-    """Effective number of draws of each quantity, out of c * t; zero where no chain moved."""
+    """Return the effective number of draws of each quantity, at most c * t; zero if no chain moved."""
     if chains.shape[1] < FEWEST_DRAWS:
         return jnp.full(chains.shape[2], jnp.nan)
     value = jnp.reshape(blackjax.diagnostics.effective_sample_size(chains), (chains.shape[2],))
@@ -39,15 +40,18 @@ def ess(chains: Float[Array, "c t k"]) -> Float[Array, " k"]:
 
 
 def mixing(target: Target, draws: Float[Array, "c t p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The worst R-hat and the worst effective number of draws, over the monitored quantities."""
-    # One draw of every chain at a time: all at once would keep the activations of every draw.
+    """Return the largest R-hat and the smallest effective number of draws over the monitored quantities."""
+    # One draw of every chain at a time: all at once would keep the activations of every draw in memory.
     seen = jax.lax.map(jax.vmap(target.monitor), jnp.swapaxes(draws, 0, 1))
     chains = jnp.swapaxes(seen, 0, 1)
     return jnp.max(rhat(chains)), jnp.min(ess(chains))
 
 
 def complaints(info: Info) -> list[str]:
-    """What a user must know of an inference, one sentence each; R-hat alone is none, for networks have many modes."""
+    """Return what a user must know about an inference, one sentence each.
+
+    A large R-hat alone is no reason to complain, because the posterior of a network has many modes.
+    """
     found: list[str] = []
     acceptance = np.asarray(info.acceptance)
     if np.any(acceptance < LOW_ACCEPTANCE):
@@ -62,5 +66,5 @@ def complaints(info: Info) -> list[str]:
 
 
 def _frozen(chains: Float[Array, "c t k"]) -> Bool[Array, " k"]:
-    """Which quantities never changed in any chain."""
+    """Return which quantities never changed in any chain."""
     return jnp.all(chains == chains[:, :1], axis=(0, 1))

@@ -1,7 +1,6 @@
-"""Maxima of the log density by Adam: starts for the samplers, and an ensemble of their own."""
+"""Find maxima of the log density by Adam, as starts for the samplers and as an ensemble."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -12,10 +11,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from bmbo.inference.target import Info, Result, Target, as_start
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["position", "logdensity", "gradient"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Optimum:
-    """The best position that each chain has seen; log density -inf and gradient 0 where none was finite."""
+    """Hold the best position that each chain has seen; log density -inf and gradient 0 if none was finite."""
 
     position: Float[Array, "c p"]
     logdensity: Float[Array, " c"]
@@ -25,12 +24,12 @@ class Optimum:
 def search(
     target: Target, start: Float[Array, "c p"], num_steps: Int[Array, ""] | int, learning_rate: float
 ) -> Optimum:
-    """Adam with cosine decay from each start; with one step it only evaluates the start.
+    """Return the best position on the way of Adam from each start; with one step, the evaluated start.
 
-    A step into a region that is not finite is taken back and its momentum dies away.
+    The learning rate has a cosine decay. A step into a region that is not finite is undone, and its momentum dies away.
     """
     value_and_gradient = jax.vmap(jax.value_and_grad(target.logdensity))
-    adam: Any = optax.scale_by_adam()  # its types are of trees
+    adam: Any = optax.scale_by_adam()  # its types are those of trees
 
     def body(index: Int[Array, ""], carry: tuple[Array, Any, Optimum]) -> tuple[Array, Any, Optimum]:
         position, moments, best = carry
@@ -52,21 +51,29 @@ def search(
     return jax.lax.fori_loop(0, num_steps, body, (start, adam.init(start), none_yet))[2]
 
 
+def search_unless_warm(
+    target: Target, start: Float[Array, "c p"], warm: Bool[Array, ""], *, num_steps: int, learning_rate: float
+) -> Optimum:
+    """Return the result of a search from each start, or the evaluated start itself if it is warm."""
+    # One step of the search evaluates the start, which the first move of a chain needs.
+    return search(target, as_start(start), jnp.where(warm, 1, max(num_steps, 1)), learning_rate)
+
+
 def optimise(
     target: Target, start: Float[Array, "c p"], num_steps: Int[Array, ""] | int, learning_rate: float = 0.01
 ) -> Float[Array, "c p"]:
-    """The best position found from each start by Adam on the log density; `num_steps` may be traced."""
+    """Return the best position that Adam finds from each start on the log density; `num_steps` may be traced."""
     return search(target, as_start(start), num_steps, learning_rate).position
 
 
 @dataclass(frozen=True)
 class DeepEnsemble:
-    """Members are maxima of the posterior, each from a start of its own: they differ because the starts do.
+    """Take maxima of the posterior as draws, each from its own start: they differ because their starts differ.
 
     Args:
-        num_members: how many draws there are.
-        num_steps: of Adam, for a first fit.
-        num_steps_warm: of Adam, from an earlier fit's members.
+        num_members: number of draws.
+        num_steps: steps of Adam, for a first fit.
+        num_steps_warm: steps of Adam from the members of an earlier fit.
         learning_rate: where the cosine decay begins; 0.01 suits weights of order one.
     """
 
@@ -77,11 +84,11 @@ class DeepEnsemble:
 
     @property
     def num_chains(self) -> int:
-        """One start a member."""
+        """Return the number of starts: one per member."""
         return self.num_members
 
     def run(self, key: PRNGKeyArray, target: Target, start: Float[Array, "c p"], warm: Bool[Array, ""]) -> Result:
-        """Members in the order of their starts; nothing here is random but the starts."""
+        """Return the members in the order of their starts; only the starts are random."""
         del key
         num_steps = jnp.where(warm, self.num_steps_warm, self.num_steps)
         members = optimise(target, start, num_steps, self.learning_rate)

@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo: as the paper runs it, and with what it needs to be relied on."""
+"""Run Hamiltonian Monte Carlo: with the paper's settings, and with tuned steps and several chains."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from bmbo.inference.adaptive_chains import AdaptiveChains, ChainState, Transition, collect
+from bmbo.inference.adaptive_chains import AdaptiveChains, ChainState, Transition, as_transition, collect
 from bmbo.inference.diagnostics import mixing
 from bmbo.inference.target import Info, Result, Target, as_start
 
@@ -21,16 +21,16 @@ class _Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class PaperHMC:
-    """One chain with a fixed step and an identity metric, from the start it is given: the paper's settings.
+    """Run one chain with a fixed step and an identity metric from the given start: the paper's settings.
 
-    A warm start changes nothing: the paper trains anew each time.
+    A warm start changes nothing, because the paper trains from scratch each time.
 
     Args:
         num_burnin: transitions before the first draw.
-        num_draws: draws kept.
+        num_draws: number of draws kept.
         thinning: transitions from one kept draw to the next.
         num_leapfrog: integration steps of a transition.
-        step_size: of the integrator.
+        step_size: step size of the integrator.
     """
 
     num_burnin: int = 5000
@@ -41,11 +41,11 @@ class PaperHMC:
 
     @property
     def num_chains(self) -> int:
-        """Always one."""
+        """Return one."""
         return 1
 
     def run(self, key: PRNGKeyArray, target: Target, start: Float[Array, "1 p"], warm: Bool[Array, ""]) -> Result:
-        """A transition to where the density is not finite is rejected."""
+        """Return draws; a transition to where the density is not finite is rejected."""
         del warm
         position = as_start(start)[0]
         inverse_mass = jnp.ones_like(position)
@@ -81,7 +81,7 @@ class PaperHMC:
 
 @dataclass(frozen=True)
 class AdaptiveHMC(AdaptiveChains):
-    """Several chains from maxima of the density, with a tuned and jittered step and a set number of leapfrog steps.
+    """Run several chains from maxima of the density, with a tuned, jittered step and a fixed number of leapfrog steps.
 
     Args:
         num_leapfrog: integration steps of a transition.
@@ -90,20 +90,17 @@ class AdaptiveHMC(AdaptiveChains):
     num_leapfrog: int = 10
 
     def transition(self, target: Target) -> Transition:
-        """The end of a leapfrog trajectory, accepted or not."""
+        """Return the function that moves a chain to the end of a leapfrog trajectory, accepted or not."""
         kernel = blackjax.hmc.build_kernel()
-
-        def move(
-            key: PRNGKeyArray, state: ChainState, step_size: Array, inverse_mass: Array
-        ) -> tuple[ChainState, Array, Array]:
-            moved, info = kernel(key, state, target.logdensity, step_size, inverse_mass, self.num_leapfrog)
-            return ChainState(*moved), info.acceptance_rate, info.is_divergent
-
-        return move
+        return as_transition(
+            lambda key, state, step_size, inverse_mass: kernel(
+                key, state, target.logdensity, step_size, inverse_mass, self.num_leapfrog
+            )
+        )
 
 
 def _begin(target: Target, position: Float[Array, " p"]) -> ChainState:
-    """A start where the density is not finite counts as impossible: whatever finite place comes first is taken."""
+    """Return the state at a start; a log density that is not finite becomes -inf, so that any finite one wins."""
     logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
     finite = jnp.isfinite(logdensity) & jnp.all(jnp.isfinite(gradient))
     return ChainState(position, jnp.where(finite, logdensity, -jnp.inf), jnp.where(finite, gradient, 0.0))

@@ -1,4 +1,4 @@
-"""Microcanonical Langevin Monte Carlo (Robnik et al. 2023): momentum on a sphere, noise in its direction."""
+"""Run microcanonical Langevin Monte Carlo (Robnik et al. 2023): momentum on a sphere, with noise in its direction."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,20 +10,20 @@ from blackjax.mcmc.integrators import IntegratorState, isokinetic_velocity_verle
 from blackjax.util import generate_unit_vector
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from bmbo.inference.adaptive_chains import AdaptiveChains, ChainState, Moments, Transition, collect, where
+from bmbo.inference.adaptive_chains import AdaptiveChains, Moments, Transition, as_transition, collect, where
 from bmbo.inference.diagnostics import mixing
-from bmbo.inference.ensemble import Optimum, search
-from bmbo.inference.target import Info, Result, Target, as_start
+from bmbo.inference.ensemble import Optimum, search_unless_warm
+from bmbo.inference.target import Info, Result, Target
 
 MEMORY = 150
-"""Steps that the estimate of the step size looks back over, as in BlackJAX."""
+"""Number of past steps that the estimate of the step size uses, as in BlackJAX."""
 
 TRUST = 1.5
-"""Width, in log step size, of what a step tells about the best step size, as in BlackJAX."""
+"""Width, in log step size, of the range in which a step informs about the best step size, as in BlackJAX."""
 
 
 class _States(NamedTuple):
-    """BlackJAX's IntegratorState by other types."""
+    """Hold BlackJAX's IntegratorState with exact types."""
 
     position: Float[Array, "*c p"]
     momentum: Float[Array, "*c p"]
@@ -44,18 +44,20 @@ class _Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class MCLMC:
-    """Several unadjusted chains from maxima of the density; the draws are biased, the less the smaller energy_variance.
+    """Run several unadjusted chains from maxima of the density.
+
+    The draws are biased; a smaller `energy_variance` makes the bias smaller.
 
     Args:
-        num_chains: chains side by side.
-        num_warmup: steps before the first draw of a first fit; a step is one gradient.
-        num_warmup_warm: steps before the first draw when the start comes from an earlier fit.
-        num_draws_per_chain: draws kept of each chain.
+        num_chains: number of chains, which run in parallel.
+        num_warmup: steps before the first draw of a first fit; a step needs one gradient.
+        num_warmup_warm: steps before the first draw if the start comes from an earlier fit.
+        num_draws_per_chain: number of draws kept from each chain.
         thinning: steps from one kept draw to the next.
-        energy_variance: of one step's energy error, per parameter; the step size is tuned to it.
+        energy_variance: variance of the energy error of one step, per parameter; the step size is tuned to it.
         initial_step_size: where tuning begins, as a move of each parameter.
-        num_search_steps: of Adam, for a first fit.
-        learning_rate: of Adam, at its start.
+        num_search_steps: steps of Adam, for a first fit.
+        learning_rate: learning rate of Adam at its start.
     """
 
     num_chains: int = 16
@@ -69,12 +71,13 @@ class MCLMC:
     learning_rate: float = 0.01
 
     def run(self, key: PRNGKeyArray, target: Target, start: Float[Array, "c p"], warm: Bool[Array, ""]) -> Result:
-        """A step to where the energy is not finite is taken back and counted, its momentum drawn anew."""
-        num_steps = jnp.where(warm, 1, max(self.num_search_steps, 1))
+        """Return draws; a step to where the energy is not finite is undone, counted, and gets a new momentum."""
         num_warmup = jnp.where(warm, self.num_warmup_warm, self.num_warmup)
-        found = search(target, as_start(start), num_steps, self.learning_rate)
+        found = search_unless_warm(
+            target, start, warm, num_steps=self.num_search_steps, learning_rate=self.learning_rate
+        )
         key_momentum, key_steps = jax.random.split(key)
-        # One gradient a step, and so one in the program to compile, where McLachlan's integrator has two.
+        # One gradient per step, and so one gradient to compile; McLachlan's integrator has two.
         kernel = blackjax.mclmc.build_kernel(integrator=isokinetic_velocity_verlet)
 
         def move(key: PRNGKeyArray, state: _States, length: Array, step_size: Array) -> tuple[_States, Array, Array]:
@@ -103,12 +106,12 @@ class MCLMC:
         return Result(draws.reshape(-1, draws.shape[-1]), end.states.position, info)
 
     def _begin(self, key: PRNGKeyArray, found: Optimum) -> _Progress:
-        """Chains at rest where the search ended."""
+        """Return chains with random momenta where the search ended."""
         position = found.position
         num_chains, num_parameters = position.shape
         momentum = jax.vmap(generate_unit_vector)(jax.random.split(key, num_chains), position)
         zeros = jnp.zeros_like(position[:, 0])
-        # The momentum has norm one: a move of each parameter by e is a step of e times the root of their number.
+        # The momentum has norm one. To move each parameter by e, a step is e times the square root of their number.
         scale = jnp.sqrt(jnp.asarray(num_parameters, position.dtype))
         return _Progress(
             states=_States(position, momentum, found.logdensity, found.gradient),
@@ -128,9 +131,11 @@ class MCLMC:
         energy_change: Float[Array, " c"],
         finite: Bool[Array, " c"],
     ) -> _Progress:
-        """While warming, the step at which a step's energy error has the wanted variance, which goes as its 6th power.
+        """Return the progress with a tuned step size, while warming.
 
-        Follows blackjax.adaptation.mclmc_adaptation, whose phases have lengths fixed when it is traced.
+        At the tuned size, the energy error of a step has the wanted variance, which grows with the 6th power of the
+        size. This follows blackjax.adaptation.mclmc_adaptation, whose phases have lengths that are fixed when it is
+        traced.
         """
         num_parameters = progress.states.position.shape[1]
         # The offset keeps the logarithm finite for a step without error.
@@ -139,7 +144,7 @@ class MCLMC:
         memory = (MEMORY - 1.0) / (MEMORY + 1.0)
         average = memory * progress.average + weight * ratio / progress.step_size**6
         total = memory * progress.weight + weight
-        # After a step that went astray, no step as long as that.
+        # After a step that was not finite, all later steps are shorter than that one.
         largest = jnp.where(finite, progress.largest, 0.8 * progress.step_size)
         wanted = jnp.where(total > 0, (average / total) ** (-1 / 6), progress.step_size)
         tuned = progress._replace(
@@ -148,11 +153,14 @@ class MCLMC:
         return where(warming, tuned, progress)
 
     def _tune_length(self, progress: _Progress, index: Int[Array, ""], num_warmup: Int[Array, ""]) -> _Progress:
-        """At the end of the warm-up, momentum is set to last for the posterior's width, seen in the second half."""
+        """Return the progress; at the end of the warm-up, momentum is set to last for the width of the posterior.
+
+        The width is measured in the second half of the warm-up.
+        """
         seen = (index >= num_warmup // 2) & (index < num_warmup)
         moments = progress.moments.seen(progress.states.position, seen)
         width = jnp.sqrt(jnp.sum(moments.variance))
-        # Momentum that lasted for less than a few steps would make a random walk.
+        # If momentum lasted for less than a few steps, the chain would be a random walk.
         length = jnp.maximum(width, 5 * progress.step_size)
         now = (index == num_warmup - 1) & jnp.isfinite(width)
         return progress._replace(moments=moments, length=jnp.where(now, length, progress.length))
@@ -160,10 +168,10 @@ class MCLMC:
 
 @dataclass(frozen=True)
 class AdjustedMCLMC(AdaptiveChains):
-    """The microcanonical dynamics with a Metropolis step, hence without bias.
+    """Run the microcanonical dynamics with a Metropolis step, which removes the bias.
 
     Args:
-        num_leapfrog: integration steps of a transition, two gradients each; momentum is renewed between transitions.
+        num_leapfrog: integration steps of a transition, two gradients each; every transition draws a new momentum.
     """
 
     initial_step_size: float = 0.3
@@ -171,13 +179,10 @@ class AdjustedMCLMC(AdaptiveChains):
     num_leapfrog: int = 10
 
     def transition(self, target: Target) -> Transition:
-        """The end of a trajectory, accepted or not."""
+        """Return the function that moves a chain to the end of a trajectory, accepted or not."""
         kernel = blackjax.adjusted_mclmc.build_kernel()
-
-        def move(
-            key: PRNGKeyArray, state: ChainState, step_size: Array, inverse_mass: Array
-        ) -> tuple[ChainState, Array, Array]:
-            moved, info = kernel(key, state, target.logdensity, step_size, (self.num_leapfrog,), inverse_mass)
-            return ChainState(*moved), info.acceptance_rate, info.is_divergent
-
-        return move
+        return as_transition(
+            lambda key, state, step_size, inverse_mass: kernel(
+                key, state, target.logdensity, step_size, (self.num_leapfrog,), inverse_mass
+            )
+        )

@@ -1,4 +1,4 @@
-"""Stochastic-gradient Hamiltonian Monte Carlo (Chen et al. 2014): a part of the data at a time, no Metropolis step."""
+"""Run stochastic-gradient Hamiltonian Monte Carlo (Chen et al. 2014): part of the data per step, no Metropolis step."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bmbo.inference.adaptive_chains import collect
 from bmbo.inference.diagnostics import mixing
-from bmbo.inference.ensemble import search
-from bmbo.inference.target import Info, Result, Target, as_start
+from bmbo.inference.ensemble import search_unless_warm
+from bmbo.inference.target import Info, Result, Target
 
 
 class _Progress(NamedTuple):
@@ -22,22 +22,23 @@ class _Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class SGHMC:
-    """Several chains from maxima of the density, with friction that takes out the noise of the gradient.
+    """Run several chains from maxima of the density, with friction that removes the noise of the gradient.
 
-    The draws are biased: by the step, and by gradient noise in proportion to step_size / friction.
+    The draws have two biases: one from the step size, one from gradient noise, in proportion to step_size / friction.
 
     Args:
-        num_chains: chains side by side.
+        num_chains: number of chains, which run in parallel.
         num_warmup: steps before the first draw of a first fit.
-        num_warmup_warm: steps before the first draw when the start comes from an earlier fit.
-        num_draws_per_chain: draws kept of each chain.
+        num_warmup_warm: steps before the first draw if the start comes from an earlier fit.
+        num_draws_per_chain: number of draws kept from each chain.
         thinning: steps from one kept draw to the next.
-        step_size: of the first step; a network of a few thousand weights and hundreds of rows is unstable at 0.003.
-        decay: the step size falls as (1 + t / num_warmup)^-decay; 0 keeps it, 1/3 is best for the bias in the end.
+        step_size: size of the first step; a network of a few thousand weights and hundreds of rows is unstable at
+            0.003.
+        decay: the step size falls as (1 + t / num_warmup)^-decay; 0 keeps it, 1/3 gives the smallest bias in the end.
         friction: rate at which momentum is lost and renewed.
-        gradient_noise: what is known of the noise's own diffusion (beta of Ma et al. 2015), to be left out.
-        num_search_steps: of Adam, for a first fit.
-        learning_rate: of Adam, at its start.
+        gradient_noise: known diffusion of the gradient noise (beta of Ma et al. 2015), which is then left out.
+        num_search_steps: steps of Adam, for a first fit.
+        learning_rate: learning rate of Adam at its start.
     """
 
     num_chains: int = 16
@@ -53,16 +54,18 @@ class SGHMC:
     learning_rate: float = 0.01
 
     def run(self, key: PRNGKeyArray, target: Target, start: Float[Array, "c p"], warm: Bool[Array, ""]) -> Result:
-        """A step to where the density is not finite is taken back and counted, its momentum drawn anew."""
-        num_steps = jnp.where(warm, 1, max(self.num_search_steps, 1))
+        """Return draws; a step to where the density is not finite is undone, counted, and gets a new momentum."""
         num_warmup = jnp.where(warm, self.num_warmup_warm, self.num_warmup)
-        found = search(target, as_start(start), num_steps, self.learning_rate).position
+        found = search_unless_warm(
+            target, start, warm, num_steps=self.num_search_steps, learning_rate=self.learning_rate
+        ).position
         key_momentum, key_steps = jax.random.split(key)
-        diffuse: Any = diffusions.sghmc(self.friction, self.gradient_noise)  # its types are of trees
+        diffuse: Any = diffusions.sghmc(self.friction, self.gradient_noise)  # its types are those of trees
 
         def move(key: PRNGKeyArray, position: Array, momentum: Array, step_size: Array) -> tuple[Array, Array, Array]:
             key_data, key_noise, key_again = jax.random.split(key, 3)
-            # The gradient where the step leads, not where it comes from: symplectic Euler, stable for small friction.
+            # The gradient at the end of the step and not at its start: symplectic Euler, which is stable for small
+            # friction.
             gradient = jax.grad(target.estimate, argnums=1)(key_data, position + step_size * momentum)
             new_position, new_momentum = diffuse(key_noise, position, momentum, gradient, step_size)
             finite = jnp.all(jnp.isfinite(new_position)) & jnp.all(jnp.isfinite(new_momentum))
@@ -92,5 +95,5 @@ class SGHMC:
         return Result(draws.reshape(-1, draws.shape[-1]), end.position, info)
 
     def _step_size(self, index: Int[Array, ""]) -> Float[Array, ""]:
-        """The schedule."""
+        """Return the step size at one step of the schedule."""
         return self.step_size * (1.0 + index / max(self.num_warmup, 1)) ** -self.decay

@@ -1,8 +1,7 @@
-"""What is sampled, what comes back, and the one interface between them."""
+"""Define what is sampled, what comes back, and the interface that all methods of inference have."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, runtime_checkable
 
 import jax
@@ -12,13 +11,13 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 @dataclass(frozen=True)
 class Target:
-    """A density over a flat vector of parameters.
+    """Describe a density over a flat vector of parameters.
 
     Attributes:
         logdensity: log density up to a constant.
         estimate: an unbiased, differentiable estimate of `logdensity` from a random part of the data.
-        monitor: quantities whose mixing matters: the log density and predictions, say, not the weights of a network,
-            which are not identified.
+        monitor: quantities whose mixing matters, such as the log density and predictions. The weights of a network are
+            not among them, because they are not identified.
     """
 
     logdensity: Callable[[Float[Array, " p"]], Float[Array, ""]]
@@ -26,21 +25,17 @@ class Target:
     monitor: Callable[[Float[Array, " p"]], Float[Array, " k"]]
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["acceptance", "divergences", "step_size", "rhat", "ess"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Info:
-    """How an inference went, after its warm-up; NaN where a quantity means nothing for the method.
+    """Describe how an inference went after its warm-up; NaN where a quantity has no meaning for the method.
 
     Attributes:
         acceptance: mean acceptance probability of each chain.
-        divergences: transitions of each chain that went astray.
-        step_size: what each chain settled on.
-        rhat: the largest over the monitored quantities.
-        ess: the smallest effective number of draws over the same.
+        divergences: number of transitions of each chain that diverged.
+        step_size: final step size of each chain.
+        rhat: largest R-hat over the monitored quantities.
+        ess: smallest effective number of draws over the monitored quantities.
     """
 
     acceptance: Float[Array, " c"]
@@ -51,15 +46,15 @@ class Info:
 
     @classmethod
     def unknown(cls, num_chains: int) -> "Info":
-        """For methods that have no chains to speak of."""
+        """Return NaN everywhere, for methods without chains."""
         each, one = jnp.full(num_chains, jnp.nan), jnp.asarray(jnp.nan)
         return cls(each, each, each, one, one)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["draws", "last", "info"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Result:
-    """Draws, all of one chain before those of the next, and where each chain ended: a start for the next fit."""
+    """Hold draws, chain after chain, and the end of each chain, from which the next fit can start."""
 
     draws: Float[Array, "s p"]
     last: Float[Array, "c p"]
@@ -68,22 +63,23 @@ class Result:
 
 @runtime_checkable
 class Inference(Protocol):
-    """Draws parameters from a target; called inside jit, hence raises nothing there."""
+    """Draw parameters from a target; `run` is called inside jit and raises nothing there."""
 
     @property
     def num_chains(self) -> int:
-        """How many starts it needs."""
+        """Return the number of starts that `run` needs."""
         ...
 
     def run(self, key: PRNGKeyArray, target: Target, start: Float[Array, "c p"], warm: Bool[Array, ""]) -> Result:
-        """`warm` says that `start` comes from an earlier fit to nearly the same data, so that less warm-up will do.
+        """Return draws from a target.
 
-        It is traced: cold and warm share one compilation.
+        `warm` says that `start` comes from an earlier fit to nearly the same data, so that a shorter warm-up is enough.
+        It is traced, so that cold and warm fits share one compilation.
         """
         ...
 
 
 def as_start(start: Float[Array, "c p"]) -> Float[Array, "c p"]:
-    """Positions in the default precision, in which BlackJAX draws its momenta; zero where they are not finite."""
+    """Return positions in the default precision, in which BlackJAX draws momenta; zero where they are not finite."""
     start = start.astype(jnp.result_type(float))
     return jnp.where(jnp.isfinite(start), start, 0.0)

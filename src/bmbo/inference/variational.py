@@ -1,4 +1,4 @@
-"""Mean-field variational inference: independent Gaussians, nearest to the posterior in reverse KL divergence."""
+"""Run mean-field variational inference: independent Gaussians, nearest to the posterior in reverse KL divergence."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,34 +18,34 @@ class _Gaussian(NamedTuple):
     log_scale: Float[Array, " p"]
 
     def at(self, noise: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The draw that a standard normal one stands for."""
+        """Return the draw that belongs to a standard normal draw."""
         return self.mean + jnp.exp(self.log_scale) * noise
 
 
 def _ascent(
     gaussian: _Gaussian, noise: Float[Array, "t p"], gradient: Callable[[Float[Array, "t p"]], Float[Array, "t p"]]
 ) -> _Gaussian:
-    """Where the evidence bound rises: only along the path of the draws, as the rest has mean zero (Roeder et al. 2017).
+    """Return the direction in which the evidence bound rises, by the path of the draws alone (Roeder et al. 2017).
 
-    The noise of this estimate is gone where the Gaussian is the posterior.
+    The other part of the gradient has mean zero. Without it, the noise vanishes where the Gaussian is the posterior.
     """
-    # The gradient of -log q at a draw is its noise over the scale.
+    # At a draw, the gradient of -log q is its noise divided by the scale.
     slope = gradient(jax.vmap(gaussian.at)(noise)) + noise * jnp.exp(-gaussian.log_scale)[None]
     return _Gaussian(jnp.mean(slope, axis=0), jnp.mean(slope * noise, axis=0) * jnp.exp(gaussian.log_scale))
 
 
 @dataclass(frozen=True)
 class MeanField:
-    """One Gaussian a start, each fitted on its own; the draws are of all of them in equal parts.
+    """Fit one Gaussian per start, each independently, and draw equally often from all of them.
 
     Args:
-        num_chains: how many Gaussians.
-        num_steps: of Adam, for a first fit.
-        num_steps_warm: of Adam, from an earlier fit's means.
-        num_draws_per_chain: draws of each Gaussian.
+        num_chains: number of Gaussians.
+        num_steps: steps of Adam, for a first fit.
+        num_steps_warm: steps of Adam from the means of an earlier fit.
+        num_draws_per_chain: draws from each Gaussian.
         num_samples: draws from which one gradient of the bound is estimated.
-        learning_rate: where the cosine decay begins; it ends at zero so that the noise of the gradient averages out.
-        initial_scale: standard deviation to begin with; small, for the mean is found sooner in less noise.
+        learning_rate: where the cosine decay begins; it ends at zero, which averages the noise of the gradient.
+        initial_scale: first standard deviation; it is small because the mean is found sooner with less noise.
     """
 
     num_chains: int = 4
@@ -57,11 +57,11 @@ class MeanField:
     initial_scale: float = 0.05
 
     def run(self, key: PRNGKeyArray, target: Target, start: Float[Array, "c p"], warm: Bool[Array, ""]) -> Result:
-        """A step whose gradient is not finite is left out."""
+        """Return draws; a step whose gradient is not finite is left out."""
         num_steps = jnp.where(warm, self.num_steps_warm, self.num_steps)
 
         gradient = jax.vmap(jax.grad(target.logdensity))
-        adam: Any = optax.scale_by_adam()  # its types are of trees
+        adam: Any = optax.scale_by_adam()  # its types are those of trees
 
         def fit(key: PRNGKeyArray, mean: Float[Array, " p"]) -> tuple[Float[Array, " p"], Float[Array, "t p"]]:
             key_fit, key_draws = jax.random.split(key)

@@ -1,6 +1,7 @@
-"""What is optimised: parameters and their space, fidelities with costs, and a direction."""
+"""Describe what is optimised: parameters and their space, fidelities with costs, and a direction."""
 
-from bmbo.problem.fidelities import Cost, Fidelity, FidelityValue, Ladder, Number
+from bmbo.problem.fidelities import Cost, Fidelity, FidelityValue, Ladder
+from bmbo.problem.number_checks import Number
 from bmbo.problem.parameters import Categorical, Choice, Float, Int, Parameter
 from bmbo.problem.problem import Problem
 from bmbo.problem.space import Space

@@ -1,4 +1,4 @@
-"""Spaces as other libraries write them, and our space as Optuna's storages record it."""
+"""Convert spaces of Optuna and ConfigSpace to ours, and ours to the distributions that Optuna's storages record."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -11,14 +11,17 @@ from bmbo.problem.space import Space
 ACCEPTED = "a bmbo.Space, a mapping from names to bmbo or Optuna distributions, or a ConfigSpace ConfigurationSpace"
 
 LARGEST_INT = 2**53
-"""Optuna's storages keep parameters as float64, which holds every integer up to here."""
+"""Optuna's storages keep parameters as float64, which holds every integer up to this one."""
 
 FINEST_STEP = 1e7
-"""Optuna compares values with its grid to 1e-8 of a step: float64 guarantees that up to about so many steps from 0."""
+"""Optuna compares a value with its grid to 1e-8 of a step. Float64 is that exact up to about this many steps from 0."""
 
 
 def as_space(space: object) -> Space:
-    """The space that a user gave, in whichever way."""
+    """Return the space that a user gave; raise TypeError if it is of no kind that we know.
+
+    Accepts a `bmbo.Space`, a mapping from names to bmbo or Optuna distributions, and a ConfigSpace space.
+    """
     if isinstance(space, Space):
         return space
     config_space = sys.modules.get("ConfigSpace")
@@ -31,14 +34,14 @@ def as_space(space: object) -> Space:
 
 
 def to_optuna(space: Space) -> dict[str, Any]:
-    """Distributions of Optuna under which every configuration of the space is stored exactly."""
+    """Return Optuna distributions under which every configuration of the space is stored exactly."""
     from optuna import distributions  # noqa: PLC0415 - only a study that is stored needs Optuna
 
     def distribution(name: str, param: Parameter) -> Any:
         if isinstance(param, Categorical):
             _refuse_look_alikes(name, param)
             return distributions.CategoricalDistribution(param.choices)
-        # The last value of the grid rather than the bound: Optuna warns of a bound that it has to move.
+        # The last value of the grid and not the bound: Optuna warns about a bound that it has to move.
         last: Any = param.decode((1.0,))
         if isinstance(param, Int):
             if max(abs(param.low), abs(last)) > LARGEST_INT:
@@ -51,7 +54,7 @@ def to_optuna(space: Space) -> dict[str, Any]:
 
 
 def _optuna_sees_grid(param: Float, last: float) -> bool:
-    """Whether Optuna, by its own arithmetic, finds every value of the grid on it."""
+    """Return whether Optuna finds every value of the grid on its own grid, by its own arithmetic."""
     if param.step is None or max(abs(param.low), abs(last)) > FINEST_STEP * param.step:
         return False
     low, high, step = (Decimal(str(number)) for number in (param.low, last, param.step))
@@ -70,7 +73,7 @@ def _refuse_look_alikes(name: str, param: Categorical) -> None:
 def _as_parameter(name: str, given: object) -> Parameter:
     if isinstance(given, Parameter):
         return given
-    # Who gives an object of another library has imported it: nobody pays for what is not used.
+    # A user who gives an object of another library has imported that library. We never import it ourselves.
     for library, convert in _CONVERTERS.items():
         module = sys.modules.get(library)
         if module is None:
@@ -88,16 +91,16 @@ def _as_parameter(name: str, given: object) -> Parameter:
 
 
 def _from_optuna(distributions: Any, given: Any) -> Parameter | None:
-    """The parameter of an Optuna distribution, also of the older kinds, which inherit from today's."""
+    """Return the parameter of an Optuna distribution, also of the older kinds, which inherit from the present ones."""
     if isinstance(given, distributions.CategoricalDistribution):
         return Categorical(given.choices)
     if isinstance(given, distributions.IntDistribution):
-        # Its step may be wider than what is left of its range.
+        # The step may be wider than the range.
         if given.single():
             return Int(given.low, given.low)
         return Int(given.low, given.high, log=given.log, step=given.step)
     if isinstance(given, distributions.FloatDistribution):
-        # Optuna has ranges of one value, our Float has not.
+        # Optuna allows a range of a single value. Our Float does not.
         if given.single():
             return Categorical([given.low])
         return Float(given.low, given.high, log=given.log, step=given.step)
@@ -105,7 +108,7 @@ def _from_optuna(distributions: Any, given: Any) -> Parameter | None:
 
 
 def _from_config_space(config_space: Any, given: Any) -> Parameter | None:
-    """The parameter of a ConfigSpace hyperparameter; those with a prior are refused."""
+    """Return the parameter of a ConfigSpace hyperparameter; raise TypeError for one with a prior."""
     kinds = config_space.hyperparameters
     if isinstance(given, kinds.UniformFloatHyperparameter):
         return Float(given.lower, given.upper, log=given.log)

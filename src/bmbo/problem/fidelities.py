@@ -1,24 +1,28 @@
-"""Fidelities at which the objective can be evaluated, with their costs."""
+"""Describe the fidelities at which the objective can be evaluated, with their costs."""
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Number = int | float
+from bmbo.problem.number_checks import is_real
+
 FidelityValue = int | float | str | bool
 Cost = int | float | Literal["measure"]
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """One level at which the objective can be evaluated.
+    """Describe one level at which the objective can be evaluated.
 
     Args:
-        value: what the objective receives (epochs, trees, a solver's name): any JSON scalar.
-        cost: price of one evaluation, in any unit; only ratios between levels matter. "measure" learns it from the
-            trials' own durations: the unit of all costs is then the second.
-        name: what reports call it; the value by default.
+        value: what the objective receives, such as a number of epochs or the name of a solver; any JSON scalar.
+        cost: price of one evaluation, in any unit; only ratios between levels matter. With "measure", the cost is
+            learnt from the durations of the trials, and the unit of all costs is the second.
+        name: how reports call the level; the value by default.
+
+    Example:
+        >>> fidelities = [Fidelity(10, cost=1), Fidelity(100, cost=10, name="full")]
     """
 
     value: FidelityValue
@@ -29,7 +33,7 @@ class Fidelity:
         if not isinstance(self.value, int | float | str | bool):
             raise TypeError(f"a fidelity's value must be a number, a string or a boolean, got {self.value!r}")
         if self.cost != "measure":
-            if isinstance(self.cost, bool) or not isinstance(self.cost, int | float):
+            if not is_real(self.cost):
                 raise TypeError(f'fidelity {self.value!r}: cost must be a number or "measure", got {self.cost!r}')
             if not (math.isfinite(self.cost) and self.cost > 0):
                 raise ValueError(f"fidelity {self.value!r}: cost must be positive and finite, got {self.cost!r}")
@@ -39,7 +43,7 @@ class Fidelity:
 
 @dataclass(frozen=True)
 class Ladder:
-    """The fidelities from the roughest to the target; the last is the one that counts."""
+    """Hold the fidelities from the roughest to the target, which is the last."""
 
     fidelities: tuple[Fidelity, ...]
 
@@ -60,28 +64,31 @@ class Ladder:
 
     @property
     def num_levels(self) -> int:
-        """How many fidelities there are: the paper's M."""
+        """Return the number of fidelities: the paper's M."""
         return len(self.fidelities)
 
     @property
     def top(self) -> int:
-        """Level of the target fidelity."""
+        """Return the level of the target fidelity."""
         return len(self.fidelities) - 1
 
     @property
     def costs(self) -> tuple[float, ...]:
-        """Price of one evaluation at each level: the paper's lambda."""
+        """Return the price of one evaluation at each level: the paper's lambda."""
         if self.measured:
             raise ValueError("these costs are measured: history.priced is the problem with what is known of them")
         return tuple(float(fidelity.cost) for fidelity in self.fidelities)
 
     @property
     def measured(self) -> bool:
-        """Whether costs are learnt from durations."""
+        """Return whether costs are learnt from durations."""
         return self.fidelities[0].cost == "measure"
 
     def priced(self, seconds: Mapping[int, float]) -> "Ladder":
-        """This ladder at the mean durations of some of its levels; the other levels are priced like these."""
+        """Return this ladder with costs from the mean durations of some levels.
+
+        A level without a duration gets a price in proportion to its value, or the mean price if its value is no number.
+        """
         known = dict(seconds)
         sizes = [_size(fidelity.value) for fidelity in self.fidelities]
         rates = [mean / size for level, mean in known.items() if (size := sizes[level]) is not None]
@@ -97,7 +104,7 @@ class Ladder:
 
 
 def _size(value: object) -> float | None:
-    """A fidelity's value as an amount, where it is one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    """Return a fidelity's value as an amount, or None if it is not a positive finite number."""
+    if not is_real(value) or not 0 < value < math.inf:
         return None
     return float(value)

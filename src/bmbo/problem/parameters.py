@@ -1,7 +1,6 @@
-"""The kinds of parameters, each with its way to the unit cube and back."""
+"""Describe the kinds of parameters, and map the values of each kind to the unit cube and back."""
 
 import math
-import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
@@ -9,15 +8,18 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from bmbo.problem.number_checks import is_real, is_whole
+
 Choice = str | int | float | bool | None
 ArrayT = TypeVar("ArrayT")
 
 MAX_VALUES = 2**40
-"""Most values of a discrete parameter: in float64 the rounding of exp and log then stays below 1 % of a bin."""
+"""Largest number of values of a discrete parameter. Up to here, float64 rounds exp and log by less than 1 % of a
+bin."""
 
 
 def _number(kind: str, field: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if not is_real(value):
         raise TypeError(f"{kind}: {field} must be a number, got {value!r}")
     try:
         number = float(value)
@@ -29,17 +31,17 @@ def _number(kind: str, field: str, value: object) -> float:
 
 
 def _integer(kind: str, field: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if not is_whole(value):
         raise TypeError(f"{kind}: {field} must be an integer, got {value!r}")
     return int(value)
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Ordered values as bins of one coordinate, each represented inside its bin.
+    """Place ordered values on one coordinate: each value has a bin, and a point inside the bin stands for it.
 
-    The coordinate is stretched to [0, num] so that bin i is [i, i + 1]: evenly, or with `base` by an exponential, so
-    that bins are even in the logarithm of base + i.
+    The coordinate is stretched to [0, num], so that bin i is [i, i + 1]. Without `base` the bins are equally wide. With
+    `base` they are equally wide in the logarithm of base + i.
     """
 
     num: int
@@ -47,42 +49,46 @@ class _Grid:
 
     @property
     def length(self) -> float:
-        """Length of the coordinate in logarithms; 0 when it is even."""
+        """Return the length of the coordinate in logarithms; 0 if the bins are equally wide."""
         return 0.0 if self.base is None else math.log1p(self.num / self.base)
 
     def index(self, xp: Any, unit: Any) -> Any:
-        """The bin of a coordinate in [0, 1], as a float."""
-        # expm1 and log1p: bins stay apart when the range is narrow against its lower bound.
+        """Return the bin of a coordinate in [0, 1], as a float."""
+        # expm1 and log1p keep the bins apart where the range is narrow compared with its lower bound.
         stretched = unit * self.num if self.base is None else self.base * xp.expm1(unit * self.length)
         return xp.clip(xp.floor(stretched), 0, self.num - 1)
 
     def centre(self, xp: Any, index: Any) -> Any:
-        """The coordinate that represents a bin."""
-        # Products with reciprocals: a compiler turns quotients into these, and jitted and plain results should agree.
+        """Return the coordinate that stands for a bin."""
+        # Products with reciprocals: the compiler makes them from quotients, and results should agree inside and outside
+        # jit.
         if self.base is None:
             return (index + 0.5) * (1 / self.num)
         return xp.log1p((index + 0.5) * (1 / self.base)) * (1 / self.length)
 
     def snap(self, xp: Any, unit: Any) -> Any:
-        """The coordinate of the value that is really run; bins finer than the dtype's rounding are left alone."""
+        """Return the coordinate of the value that is run.
+
+        A coordinate stays as it is where the bins are finer than the rounding of the dtype.
+        """
         unit = xp.clip(unit, 0, 1)
         index = self.index(xp, unit)
-        # Rounding moves a stretched centre by about eps (1 + length) (index + 1): an eighth of a bin leaves it there.
+        # Rounding moves a stretched centre by about eps (1 + length) (index + 1). An eighth of a bin keeps it inside.
         finest = 1 / (8 * float(xp.finfo(unit.dtype).eps) * (1 + self.length))
         return xp.where(index < finest, self.centre(xp, index), unit)
 
     def encode(self, index: int) -> tuple[float, ...]:
-        """The coordinate of one bin."""
+        """Return the coordinate of one bin."""
         return (float(self.centre(np, float(index))),)
 
     def decode(self, unit: Sequence[float]) -> int:
-        """The bin of one coordinate."""
+        """Return the bin of one coordinate."""
         return int(self.index(np, min(max(unit[0], 0.0), 1.0)))
 
 
 @dataclass(frozen=True)
 class Float:
-    """A real parameter.
+    """Describe a real parameter.
 
     Args:
         low, high: bounds, both included.
@@ -131,23 +137,23 @@ class Float:
 
     @staticmethod
     def _decimal(value: float | None) -> Decimal:
-        # Through the shortest text: steps of 0.1 meet 0.3 exactly, as the user wrote it.
+        # By way of the shortest text: steps of 0.1 then meet 0.3 exactly, as the user wrote it.
         return Decimal(str(value))
 
     def _value(self, index: int) -> float:
         return float(self._decimal(self.low) + index * self._decimal(self.step))
 
     def encode(self, value: object) -> tuple[float, ...]:
-        """The coordinate of a value."""
+        """Return the coordinate of a value."""
         number = _number("Float", "value", value)
-        # What a user computes as low + i * step may differ from it by rounding, also at the last one.
+        # A user may compute low + i * step, which differs from the exact value by rounding, also at the last step.
         slack = 1e-6 * (self.step or 0.0)
         if not self.low - slack <= number <= self.high + slack:
             raise ValueError(f"Float: value must lie between {self.low:g} and {self.high:g}, got {value!r}")
         grid = self._grid
         if grid is None or self.step is None:
             if self.log:
-                # log1p and expm1: bounds that differ in the last digits only still have a logarithm between them.
+                # log1p and expm1 are exact for bounds that differ in their last digits only.
                 return (math.log1p((number - self.low) / self.low) / self._log_length,)
             return ((number - self.low) / (self.high - self.low),)
         index = min(round((number - self.low) / self.step), grid.num - 1)
@@ -156,7 +162,7 @@ class Float:
         return grid.encode(index)
 
     def decode(self, unit: Sequence[float]) -> float:
-        """The value of a coordinate."""
+        """Return the value of a coordinate."""
         grid = self._grid
         if grid is not None:
             return self._value(grid.decode(unit))
@@ -170,14 +176,14 @@ class Float:
         return min(max(value, self.low), self.high)
 
     def snap(self, xp: Any, unit: Any) -> Any:
-        """The coordinate that is really run."""
+        """Return the coordinate that is run."""
         grid = self._grid
         return xp.clip(unit, 0, 1) if grid is None else grid.snap(xp, unit)
 
 
 @dataclass(frozen=True)
 class Int:
-    """An integer parameter.
+    """Describe an integer parameter.
 
     Args:
         low, high: bounds, both included.
@@ -214,11 +220,11 @@ class Int:
     @property
     def _grid(self) -> _Grid:
         num = (self.high - self.low) // self.step + 1
-        # A bin in the logarithm reaches from i - 0.5 to i + 0.5; a constant sits in the middle of its coordinate.
+        # In the logarithm, a bin reaches from i - 0.5 to i + 0.5. A single value lies in the middle of its coordinate.
         return _Grid(num, self.low - 0.5 if self.log and num > 1 else None)
 
     def encode(self, value: object) -> tuple[float, ...]:
-        """The coordinate of a value."""
+        """Return the coordinate of a value."""
         number = _integer("Int", "value", value)
         if not self.low <= number <= self.high:
             raise ValueError(f"Int: value must lie between {self.low} and {self.high}, got {value!r}")
@@ -228,11 +234,11 @@ class Int:
         return self._grid.encode(index)
 
     def decode(self, unit: Sequence[float]) -> int:
-        """The value of a coordinate."""
+        """Return the value of a coordinate."""
         return self.low + self.step * self._grid.decode(unit)
 
     def snap(self, xp: Any, unit: Any) -> Any:
-        """The coordinate that is really run."""
+        """Return the coordinate that is run."""
         return self._grid.snap(xp, unit)
 
 
@@ -241,17 +247,18 @@ def _plain(value: object) -> object:
 
 
 def _same(one: object, other: object) -> bool:
-    """Equality that tells True from 1, as JSON does."""
+    """Return whether two choices are equal; True and 1 are different, as in JSON."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
 @dataclass(frozen=True)
 class Categorical:
-    """One of several choices.
+    """Describe a choice among several values.
 
     Args:
         choices: strings, finite numbers, booleans or None; they may be mixed.
-        ordered: neighbours are alike, as in small, medium, large: one coordinate instead of one a choice.
+        ordered: whether neighbours are alike, as in small, medium, large. The parameter then takes one coordinate
+            instead of one coordinate per choice.
     """
 
     choices: tuple[Choice, ...]
@@ -275,16 +282,16 @@ class Categorical:
 
     @property
     def _grid(self) -> _Grid | None:
-        # Two choices are always ordered: a second coordinate would say nothing.
+        # Two choices are always ordered, because a second coordinate would add nothing.
         return _Grid(len(self.choices)) if self.ordered or len(self.choices) <= 2 else None
 
     @property
     def dim(self) -> int:
-        """Coordinates it takes in the cube."""
+        """Return the number of coordinates of the parameter in the cube."""
         return len(self.choices) if self._grid is None else 1
 
     def encode(self, value: object) -> tuple[float, ...]:
-        """The coordinates of a choice."""
+        """Return the coordinates of a choice."""
         found = [place for place, choice in enumerate(self.choices) if _same(_plain(value), choice)]
         if not found:
             raise ValueError(f"Categorical: value must be one of {list(self.choices)}, got {value!r}")
@@ -293,11 +300,11 @@ class Categorical:
         return tuple(float(place == found[0]) for place in range(len(self.choices)))
 
     def decode(self, unit: Sequence[float]) -> Choice:
-        """The choice of the coordinates: the first of the largest."""
+        """Return the choice with the largest coordinate, the first one if several are equal."""
         return self.choices[int(np.argmax(unit)) if self._grid is None else self._grid.decode(unit)]
 
     def snap(self, xp: Any, unit: Any) -> Any:
-        """The coordinates that are really run: a vertex of the cube."""
+        """Return the coordinates that are run: a vertex of the cube."""
         if self._grid is not None:
             return self._grid.snap(xp, unit)
         places = xp.reshape(xp.arange(self.dim), (1,) * (unit.ndim - 1) + (self.dim,))

@@ -1,4 +1,4 @@
-"""The problem to solve: a space, a ladder of fidelities and a direction."""
+"""Describe the problem to solve: a space, a ladder of fidelities and a direction."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What is searched: named parameters in a fixed order, seen as the unit cube."""
+"""Describe what is searched: named parameters in a fixed order, mapped to the unit cube."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,11 @@ _KINDS: dict[str, type[Float] | type[Int] | type[Categorical]] = {
 
 @dataclass(frozen=True)
 class Space:
-    """Named parameters in a fixed order, seen as the unit cube."""
+    """Hold named parameters in a fixed order, and map configurations to the unit cube and back.
+
+    Example:
+        >>> space = Space({"rate": Float(1e-5, 1e-1, log=True), "solver": Categorical(["sgd", "adam"])})
+    """
 
     params: tuple[tuple[str, Parameter], ...]
 
@@ -40,12 +44,12 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
+        """Return the names of the parameters."""
         return tuple(name for name, _ in self.params)
 
     @property
     def dim(self) -> int:
-        """Coordinates of the cube: d."""
+        """Return the number of coordinates of the cube: d."""
         return sum(param.dim for _, param in self.params)
 
     @property
@@ -57,7 +61,7 @@ class Space:
         return dict(self.params)[name]
 
     def encode(self, config: Mapping[str, Any]) -> tuple[float, ...]:
-        """The point of the cube that represents a configuration."""
+        """Return the point of the cube that stands for a configuration; raise an error that names what does not fit."""
         missing = [name for name in self.names if name not in config]
         unknown = [name for name in config if name not in self.names]
         if missing or unknown:
@@ -71,13 +75,13 @@ class Space:
         return unit
 
     def decode(self, unit: Sequence[float]) -> dict[str, Any]:
-        """The configuration that is run for a point of the cube; outside the cube, for the nearest point in it."""
+        """Return the configuration that is run for a point of the cube, or for the nearest point if it lies outside."""
         if len(unit) != self.dim or any(math.isnan(coordinate) for coordinate in unit):
             raise ValueError(f"a point needs {self.dim} coordinates that are numbers, got {tuple(unit)}")
         return {name: param.decode(unit[block]) for (name, param), block in zip(self.params, self._blocks, strict=True)}
 
     def snap(self, unit: ArrayT) -> ArrayT:
-        """The points of the cube that are really run for points [..., d]: NumPy arrays, or JAX arrays inside jit."""
+        """Return the points of the cube that are run for points [..., d]: NumPy arrays, or JAX arrays inside jit."""
         array: Any = unit
         if array.shape[-1] != self.dim:
             raise ValueError(f"points need {self.dim} coordinates, got an array of shape {array.shape}")
@@ -87,7 +91,7 @@ class Space:
         return xp.concat(blocks, axis=-1)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The space in JSON's types: a list, for not every store of JSON keeps the order of names."""
+        """Return the space in types of JSON: a list, because some stores of JSON do not keep the order of names."""
         described: list[dict[str, Any]] = []
         for name, param in self.params:
             kind = type(param).__name__.lower()
@@ -99,7 +103,7 @@ class Space:
 
     @classmethod
     def from_json(cls, described: Sequence[Mapping[str, Any]]) -> "Space":
-        """The space that `to_json` described."""
+        """Return the space that `to_json` described; raise ValueError or TypeError if the description is wrong."""
         params: dict[str, Parameter] = {}
         for entry in described:
             fields = dict(entry)

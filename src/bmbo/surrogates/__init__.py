@@ -1,1 +1,1 @@
-"""Surrogates: what learns a posterior over functions from data."""
+"""Learn a posterior over functions from data."""

@@ -1,9 +1,9 @@
-"""The linear algebra of Bayesian linear regression, safe to batch on a CPU.
+"""Solve Bayesian linear regression, by linear algebra that is safe to batch on a CPU.
 
-jaxlib's LAPACK calls over a batch split it over the thread pool and wait; when the pool's own threads make the call,
-all of them can end up waiting for each other. (Seen with jaxlib 0.10.2 as a fit that hung with every pool thread inside
-`lapack_dpotrf_ffi`; XLA's FFT has the same flaw, PyAutoLabs/PyAutoFit issue 1530.) So on a CPU a batch is worked off
-one matrix after the other, which costs nothing there, and elsewhere all at once.
+jaxlib splits a batch of LAPACK calls over its thread pool and waits. If the threads of the pool make such a call
+themselves, all of them can wait for each other. (Seen with jaxlib 0.10.2: a fit hung with every pool thread inside
+`lapack_dpotrf_ffi`. XLA's FFT has the same flaw, see PyAutoLabs/PyAutoFit issue 1530.) So a CPU works on one matrix
+after the other, which costs nothing there. Other devices work on all at once.
 """
 
 import jax
@@ -25,10 +25,10 @@ def _solve(gram: Float[Array, "k k"], moment: Float[Array, " k"], xi: Float[Arra
 def _pull_back(
     gram: Float[Array, "k k"], moment: Float[Array, " k"], xi: Float[Array, " k"], cotangent: Solution
 ) -> tuple[Float[Array, "k k"], Float[Array, " k"], Float[Array, " k"]]:
-    """Reverse derivative of `_solve`, by hand: one inverse of L and two products, a third of what JAX derives.
+    """Return the reverse derivative of `_solve`, with a third of the work of the derivative that JAX finds.
 
-    With G = L^-1: d(half log|A|) = tr(A^-1 dA) / 2, d(A^-1) = -A^-1 dA A^-1, and dL = L P(G dA G^T), where P keeps the
-    lower triangle and half of the diagonal.
+    It needs one inverse of L and two products. With G = L^-1: d(half log|A|) = tr(A^-1 dA) / 2, d(A^-1) = -A^-1 dA
+    A^-1, and dL = L P(G dA G^T), where P keeps the lower triangle and half of the diagonal.
     """
     of_determinant, of_explained, of_last = cotangent
     inverse = solve_triangular(jnp.linalg.cholesky(gram), jnp.eye(gram.shape[0], dtype=gram.dtype), lower=True)
@@ -49,7 +49,10 @@ _pull_back_in_turn = sequential_vmap(_pull_back)
 
 @jax.custom_vjp
 def posterior_weights(gram: Float[Array, "k k"], moment: Float[Array, " k"], xi: Float[Array, " k"]) -> Solution:
-    """For A = L L^T: half log |A|, m^T A^-1 m, and A^-1 m + L^-T xi, a draw of the weights when xi is standard."""
+    """Return half log |A|, m^T A^-1 m and A^-1 m + L^-T xi, where A = L L^T.
+
+    The last is a draw of the weights if xi is standard normal.
+    """
     return jax.lax.platform_dependent(gram, moment, xi, cpu=_solve_in_turn, default=_solve)
 
 

@@ -1,27 +1,26 @@
-"""Chains of networks in which a level sees only the one below, and what the top would be given a lower one."""
+"""Chain networks so that each level sees only the level below, and predict the top from a value of a lower level."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.inference import Info
 from bmbo.surrogates.darn import Darn, DarnPosterior, Preset
 from bmbo.surrogates.darn_density import CollapsedModel, SampledModel
 from bmbo.surrogates.networks import Weights
 
 NUM_GIVEN = 64
-"""Draws that say what the top would be: their mean and variance are all that is asked for."""
+"""Draws that predict the top: only their mean and variance are needed."""
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["networks"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ChainedDarnPosterior:
-    """Drawn chains of networks."""
+    """Hold drawn chains of networks."""
 
     networks: DarnPosterior
 
@@ -39,7 +38,7 @@ class ChainedDarnPosterior:
         return self.networks.noise
 
     def top_given(self, unit: Float[Array, "q d"], level: int, output: Float[Array, "q k"]) -> Float[Array, "t q k"]:
-        """The top level of some draws, evenly over all, if a lower one had these outputs."""
+        """Return the top level of some draws, evenly spaced, if a lower level had these outputs."""
         stack, dim = self.networks.stack, unit.shape[1]
         inputs = stack.first_inputs(jnp.repeat(unit, output.shape[1], axis=0))
 
@@ -53,14 +52,14 @@ class ChainedDarnPosterior:
         num_draws = self.networks.precision.shape[0]
         stride = max(1, num_draws // NUM_GIVEN)
         above = jax.tree.map(lambda leaf: leaf[::stride][:NUM_GIVEN], self.networks.levels[level + 1 :])
-        # In turn: all features of all draws at once would fill a gigabyte.
+        # In small batches: all features of all draws at once would fill a gigabyte.
         given = jax.lax.map(top, above, batch_size=8)
         return given.reshape(given.shape[0], *output.shape)
 
 
 @dataclass(frozen=True)
 class ChainedDarn:
-    """DNN-MFBO's surrogate: the chain of networks with `links="previous"`, under our inference."""
+    """Learn with DNN-MFBO's surrogate: the chain of networks with `links="previous"`, under our inference."""
 
     darn: Darn
 
@@ -70,7 +69,7 @@ class ChainedDarn:
 
     @classmethod
     def preset(cls, preset: Preset = "default") -> "ChainedDarn":
-        """As `Darn.preset`, with each level linked to the one below alone."""
+        """Return the surrogate of `Darn.preset`, with each level linked to the level below only."""
         darn = Darn.preset(preset)
         model = darn.model
         if not isinstance(model, CollapsedModel | SampledModel):

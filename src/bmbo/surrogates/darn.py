@@ -1,6 +1,6 @@
-"""The deep auto-regressive network surrogate: model, inference and posterior put together."""
+"""Combine model, inference and posterior into the surrogate of deep auto-regressive networks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.inference import MCLMC, Inference, Info, PaperHMC, Target
 from bmbo.surrogates.darn_density import CollapsedModel, Model, Parameters, SampledModel
 from bmbo.surrogates.networks import Network, Stack, Weights
@@ -17,20 +17,20 @@ from bmbo.surrogates.networks import Network, Stack, Weights
 Preset = Literal["default", "paper"]
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["levels", "precision"], meta_fields=["stack"])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class DarnPosterior:
-    """Drawn chains of networks.
+    """Hold drawn chains of networks.
 
     Attributes:
-        levels: the networks of each level, every array with the draws in front.
+        levels: the networks of each level; the first axis of every array is the draw.
         precision: tau of each draw and level.
-        stack: how they are chained.
+        stack: how the networks are chained.
     """
 
     levels: tuple[Weights, ...]
     precision: Float[Array, "s m"]
-    stack: Stack
+    stack: Stack = field(metadata={"static": True})
 
     def draw(self, unit: Float[Array, "q d"]) -> Float[Array, "s q m"]:
         """See `Posterior`."""
@@ -48,14 +48,15 @@ class DarnPosterior:
 
 @dataclass(frozen=True)
 class Darn:
-    """The paper's surrogate.
+    """Learn with the paper's surrogate: a chain of Bayesian networks, one per level.
 
     Args:
         model: the density, equation (4), and its networks.
         inference: how parameters are drawn from it.
-        num_replicas: functions for each draw of the hidden layers, by drawing the top level's last layer anew. Exact
-            for a collapsed model, whose top xi is independent of all else; must be 1 for a sampled one.
-        num_functions: functions that the posterior keeps, evenly over the draws; all of them by default.
+        num_replicas: functions for each draw of the hidden layers, each with a new draw of the top level's last layer.
+            This is exact for a collapsed model, whose top xi is independent of everything else. For a sampled model it
+            must be 1.
+        num_functions: functions that the posterior keeps, evenly spaced over the draws; all of them by default.
         double: whether inference runs in double precision; a collapsed model needs it.
     """
 
@@ -71,7 +72,10 @@ class Darn:
 
     @classmethod
     def preset(cls, preset: Preset = "default") -> "Darn":
-        """`paper`: the paper to the letter. `default`: what was measured to be best (docs/design.md)."""
+        """Return the surrogate of a preset.
+
+        "paper" is the paper to the letter. "default" is what was measured to be best (docs/design.md).
+        """
         if preset == "paper":
             return cls(SampledModel(Stack(Network())), PaperHMC(), num_functions=100)  # the paper's L
         if preset == "default":
@@ -91,25 +95,25 @@ class Darn:
     def fit(
         self, key: PRNGKeyArray, data: Dataset, warm: Float[Array, "c p"] | None = None
     ) -> tuple[DarnPosterior, Float[Array, "c p"], Info]:
-        """See `Surrogate`; `warm` holds the chains' last positions."""
+        """See `Surrogate`; `warm` holds the last positions of the chains."""
         with jax.enable_x64(self.double or bool(jax.config.read("jax_enable_x64"))):
             key_start, key_fit = jax.random.split(key)
             start = self.starts(key_start, data) if warm is None else warm
             return _fit(key_fit, data, start, jnp.asarray(warm is not None), surrogate=self)
 
     def starts(self, key: PRNGKeyArray, data: Dataset) -> Float[Array, "c p"]:
-        """One start a chain, for a first fit."""
+        """Return one start per chain, for a first fit."""
         dim, num_levels = data.unit.shape[1], data.num_levels
 
         return _starts(key, surrogate=self, dim=dim, num_levels=num_levels)
 
     def target(self, data: Dataset) -> Target:
-        """The log density over flat vectors; it and the predictions at the top level's data are what must mix."""
+        """Return the log density over flat vectors; it monitors itself and the predictions at the top level's data."""
         unravel = self._unravel(data)
 
         def monitor(flat: Float[Array, " p"]) -> Float[Array, " k"]:
             log_joint, levels = self.model.log_joint(unravel(flat), data)
-            # Rows that are padding all lie at the cube's corner: a prediction like any other.
+            # Padded rows all lie at the corner of the cube. They are predictions like any other.
             outputs = self.model.stack.outputs(levels, data.unit[data.rows(data.num_levels - 1)])[:, -1]
             return jnp.concatenate([log_joint[None], outputs]).astype(flat.dtype)
 
@@ -120,10 +124,11 @@ class Darn:
         )
 
     def posterior(self, key: PRNGKeyArray, draws: Float[Array, "s p"], data: Dataset) -> DarnPosterior:
-        """The networks that drawn parameters stand for, `num_replicas` of each, in single precision."""
+        """Return the networks of drawn parameters, `num_replicas` for each draw, in single precision."""
         unravel = self._unravel(data)
         if self.num_functions is not None:
-            draws = draws[:: max(1, draws.shape[0] // self.num_functions)][: self.num_functions]
+            kept = max(1, self.num_functions // self.num_replicas)
+            draws = draws[:: max(1, draws.shape[0] // kept)][:kept]
         draws = jnp.repeat(draws, self.num_replicas, axis=0)
 
         def networks(key: PRNGKeyArray, flat: Float[Array, " p"]) -> tuple[tuple[Weights, ...], Float[Array, " m"]]:

@@ -1,19 +1,19 @@
-"""The joint probability of the deep auto-regressive model, equation (4), in two parametrisations.
+"""Compute the joint probability of the deep auto-regressive model, equation (4), in two parametrisations.
 
 `SampledModel` is the equation as it stands: every weight is a coordinate.
 
 `CollapsedModel` is the same density in other coordinates. Given the hidden layers h_m, the noise precision tau_m and
-the lower outputs, the last layer w_m is Gaussian a posteriori: w_m = mu_m + L_m^-T xi_m with A_m = tau_m Phi^T Phi + I
-= L_m L_m^T. Taking xi_m as the coordinate in place of w_m turns the factors of level m into
+the lower outputs, the posterior of the last layer w_m is Gaussian: w_m = mu_m + L_m^-T xi_m with A_m = tau_m Phi^T Phi
++ I = L_m L_m^T. With xi_m as the coordinate in place of w_m, the factors of level m become
 
     N(w_m | 0, I) prod_n N(y_nm | f_m(x_nm), 1/tau_m) dw_m = p(y_m | h_m, tau_m, f_<m) N(xi_m | 0, I) dxi_m,
 
-which holds level by level, since what is below enters only through f_<m. So the posterior is sampled exactly, but the
-directions in which the last layer and the noise make it stiff are gone: on Branin the usable step grew a hundredfold.
+which holds for each level, because the lower levels enter only through f_<m. So the posterior is still sampled
+exactly, but without the directions in which the last layer and the noise make it stiff: on Branin the usable step was
+a hundred times larger.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, runtime_checkable
 
 import jax
@@ -21,18 +21,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.surrogates.bayesian_regression import posterior_weights
 from bmbo.surrogates.networks import Hidden, Stack, Weights
 
 START_LOG_PRECISION = 4.0
-"""Noise of about a seventh of the spread: a search that begins there is smooth first and sharpens later."""
+"""Noise of about a seventh of the spread: a search that begins here finds a smooth function first."""
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["hidden", "last", "log_precision"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Parameters:
-    """Coordinates of the posterior: per level hidden layers, last layer (or its xi), and log tau."""
+    """Hold coordinates of the posterior: for each level the hidden layers, the last layer (or its xi), and log tau."""
 
     hidden: tuple[Hidden, ...]
     last: tuple[Float[Array, "..."], ...]
@@ -41,28 +41,28 @@ class Parameters:
 
 @runtime_checkable
 class Model(Protocol):
-    """A density over `Parameters`."""
+    """Describe a density over `Parameters`."""
 
     @property
     def stack(self) -> Stack:
-        """The networks."""
+        """Return the networks."""
         ...
 
     def start(self, key: PRNGKeyArray, dim: int, num_levels: int) -> Parameters:
-        """Where a search or a chain may begin."""
+        """Return parameters from which a search or a chain may begin."""
         ...
 
     def log_joint(self, parameters: Parameters, data: Dataset) -> tuple[Float[Array, ""], tuple[Weights, ...]]:
-        """The log of equation (4), up to a constant, and the networks that the parameters stand for."""
+        """Return the log of equation (4), up to a constant, and the networks that belong to the parameters."""
         ...
 
     def log_joint_estimate(self, key: PRNGKeyArray, parameters: Parameters, data: Dataset) -> Float[Array, ""]:
-        """An unbiased estimate of the log density from a random part of the data."""
+        """Return an unbiased estimate of the log density from a random part of the data."""
         ...
 
 
 def log_prior(parameters: Parameters, a0: float, b0: float) -> Float[Array, ""]:
-    """Standard Gaussians on all weights; Gamma(a0, b0) on each tau, as a density of log tau."""
+    """Return the log prior: standard Gaussians on all weights, Gamma(a0, b0) on each tau, as a density of log tau."""
     leaves = jax.tree.leaves((parameters.hidden, parameters.last))
     gaussian = -0.5 * sum(jnp.sum(leaf**2) for leaf in leaves)
     log_precision = parameters.log_precision
@@ -70,14 +70,18 @@ def log_prior(parameters: Parameters, a0: float, b0: float) -> Float[Array, ""]:
 
 
 def standard_start(key: PRNGKeyArray, stack: Stack, dim: int, num_levels: int, log_precision: float) -> Parameters:
-    """Networks of order one: weights over root fan-in where the prior leaves them unscaled, learned factors at one."""
+    """Return networks with outputs of order one.
+
+    If the prior does not scale the weights, they are divided by the square root of their fan-in. Learned factors are
+    one.
+    """
     hidden = tuple(_tame(level) for level in stack.draw(key, dim, num_levels))
     last = tuple(jnp.zeros(stack.num_features(dim, level)) for level in range(num_levels))
     return Parameters(hidden, last, jnp.full(num_levels, log_precision))
 
 
 def _tame(hidden: Hidden) -> Hidden:
-    """A prior draw made a gentle start."""
+    """Return a draw from the prior, scaled so that a search can begin from it."""
     if hidden.log_scales is None or hidden.log_relevance is None or hidden.log_amplitude is None:
         weights = tuple(weight / np.sqrt(weight.shape[0]).item() for weight in hidden.weights)
         return Hidden(weights, hidden.biases, None, None, None)
@@ -92,12 +96,12 @@ def _tame(hidden: Hidden) -> Hidden:
 
 @dataclass(frozen=True)
 class SampledModel:
-    """Equation (4) as it stands.
+    """Compute equation (4) as it stands.
 
     Args:
         stack: the networks.
-        a0, b0: shape and rate of the Gamma prior on each noise precision; the paper does not give its own.
-        share: of the data, for stochastic gradients.
+        a0, b0: shape and rate of the Gamma prior on each noise precision; the paper does not give its values.
+        share: share of the data in a stochastic gradient.
     """
 
     stack: Stack
@@ -106,7 +110,7 @@ class SampledModel:
     share: float = 0.25
 
     def start(self, key: PRNGKeyArray, dim: int, num_levels: int) -> Parameters:
-        """Small random weights, and the noise at its prior mean."""
+        """Return small random weights, and the noise at its prior mean."""
         return standard_start(key, self.stack, dim, num_levels, float(np.log(self.a0 / self.b0)))
 
     def log_joint(self, parameters: Parameters, data: Dataset) -> tuple[Float[Array, ""], tuple[Weights, ...]]:
@@ -115,7 +119,7 @@ class SampledModel:
         return self._log_joint(parameters, data, row_weight)
 
     def log_joint_estimate(self, key: PRNGKeyArray, parameters: Parameters, data: Dataset) -> Float[Array, ""]:
-        """Each row counts with chance `share`, and then `1 / share` times."""
+        """Return an estimate in which each row counts with probability `share`, and then `1 / share` times."""
         drawn = jax.random.bernoulli(key, self.share, data.mask.shape) & data.mask
         return self._log_joint(parameters, data, drawn.astype(data.value.dtype) / self.share)[0]
 
@@ -138,10 +142,11 @@ class SampledModel:
 
 @dataclass(frozen=True)
 class CollapsedModel:
-    """Equation (4) with the last layers in the coordinates of their own posterior: see the module's text.
+    """Compute equation (4) with the last layers in the coordinates of their posterior, see the text of the module.
 
-    The linear algebra runs in the default precision: call it with x64 enabled, for noise a hundredth of the spread
-    makes A_m too ill-conditioned for single precision. The features are computed in single precision either way.
+    The linear algebra runs in the default precision. Call it with x64 enabled: if the noise is a hundredth of the
+    spread, A_m is too ill-conditioned for single precision. The features are computed in single precision in both
+    cases.
 
     Args:
         stack: the networks.
@@ -153,7 +158,7 @@ class CollapsedModel:
     b0: float = 1e-4
 
     def start(self, key: PRNGKeyArray, dim: int, num_levels: int) -> Parameters:
-        """Random hidden layers, last layers at their posterior means, noise on the large side."""
+        """Return random hidden layers, last layers at their posterior means, and rather large noise."""
         return standard_start(key, self.stack, dim, num_levels, START_LOG_PRECISION)
 
     def log_joint(self, parameters: Parameters, data: Dataset) -> tuple[Float[Array, ""], tuple[Weights, ...]]:
@@ -174,7 +179,7 @@ class CollapsedModel:
         return total, tuple(levels)
 
     def log_joint_estimate(self, key: PRNGKeyArray, parameters: Parameters, data: Dataset) -> Float[Array, ""]:
-        """The whole log density: the evidence of a level does not split into rows."""
+        """Return the whole log density, because the evidence of a level is not a sum over rows."""
         del key
         return self.log_joint(parameters, data)[0]
 
@@ -190,7 +195,10 @@ def collapse(
     log_precision: Float[Array, ""],
     xi: Float[Array, " k"],
 ) -> tuple[Float[Array, ""], Float[Array, " k"]]:
-    """Log evidence of Bayesian linear regression with prior N(0, I), up to a constant, and the last layer at xi."""
+    """Return the log evidence of Bayesian linear regression, up to a constant, and the last layer at xi.
+
+    The prior of the weights is N(0, I).
+    """
     phi = jnp.where(mask[:, None], features, 0.0).astype(xi.dtype)
     target = jnp.where(mask, value, 0.0).astype(xi.dtype)
     precision = jnp.exp(log_precision)

@@ -1,12 +1,11 @@
-"""Several surrogates at once, each drawn from as often as its predictions of held-out top-level data deserve.
+"""Combine several surrogates: the better one predicts held-out top-level data, the more functions are drawn from it.
 
-Weights are pseudo-BMA+ (Yao, Vehtari, Simpson and Gelman 2018): held-out log densities, summed, through a softmax, and
-averaged over the Bayesian bootstrap, which keeps several members in play until the data tell them apart.
+The weights are pseudo-BMA+ (Yao, Vehtari, Simpson and Gelman 2018): a softmax of the summed held-out log densities,
+averaged over the Bayesian bootstrap. The bootstrap keeps the weights of several members up until the data decide.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -16,30 +15,33 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
+from bmbo.problem.number_checks import whole_number
 from bmbo.protocols import Posterior, Surrogate
 
 Floats = NDArray[np.float64]
 
 NUM_BOOTSTRAPS = 1000
-"""Of the held-out densities: the mean of so many softmaxes is known to a few hundredths."""
+"""Bootstraps of the held-out densities: with this many, the mean softmax is known to a few hundredths."""
 
 SMALLEST_SHARE = 0.02
-"""Of the draws for every member: none is ever certain to be useless, and its draws keep a batch honest."""
+"""Smallest share of the draws for every member: no member is certainly useless, and its draws add variety to a
+batch."""
 
 LOWEST_DENSITY = -20.0
-"""Log density that a held-out value has at least: one value far out must not outvote all others."""
+"""Smallest log density of a held-out value: one extreme value must not decide against all others."""
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["members", "chosen", "counts"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class MixturePosterior:
-    """Functions chosen from those of several posteriors.
+    """Hold functions chosen from those of several posteriors.
 
     Attributes:
         members: the posteriors, each with at least as many functions as the mixture.
-        chosen: of every function, its place among those of all members one after the other; no place comes twice.
-        counts: how many functions are of each member.
+        chosen: index of every function in the list of the functions of all members, member after member; no index
+            occurs twice.
+        counts: how many functions come from each member.
     """
 
     members: tuple[Posterior, ...]
@@ -57,7 +59,7 @@ class MixturePosterior:
         first = 0
         for place, member in enumerate(self.members):
             num = jax.eval_shape(member.draw, unit[0]).shape[0]
-            # Functions that were not chosen are evaluated at the first points there are, and then left out.
+            # Functions that were not chosen are evaluated at the points of the first function, and then left out.
             asked = (
                 jnp.zeros(num, jnp.int32)
                 .at[self.chosen - first]
@@ -82,12 +84,12 @@ class MixturePosterior:
 
 @dataclass(frozen=True)
 class MixtureInfo:
-    """What a fit found.
+    """Describe what a fit found.
 
     Attributes:
-        weights: of the members.
-        log_density: mean held-out log density of each member at the top level; NaN where nothing could be held out.
-        members: what each member's own fit has to say.
+        weights: weights of the members.
+        log_density: mean held-out log density of each member at the top level; NaN if nothing could be held out.
+        members: what the fit of each member reports.
     """
 
     weights: tuple[float, ...]
@@ -97,7 +99,7 @@ class MixtureInfo:
 
 @dataclass(frozen=True)
 class MixtureWarm:
-    """What the next fit starts from: of every member its own, for all data and for each fold."""
+    """Hold what the next fit starts from: the warm start of every member, for all data and for each fold."""
 
     whole: tuple[Any, ...]
     folds: tuple[tuple[Any, ...], ...]
@@ -105,13 +107,14 @@ class MixtureWarm:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Weighs surrogates by what they predict of data that they have not seen.
+    """Weigh surrogates by how well they predict data that they have not seen.
 
-    The top level's i-th observation is held out in fold i modulo the number of folds, so that growing data keep their
-    folds and a fold's warm start has not seen what it is to predict.
+    The i-th observation of the top level is held out in fold i modulo the number of folds. So data keep their folds
+    when more arrive, and the warm start of a fold has never seen what it must predict.
 
     Args:
-        members: the surrogates; all are fitted, so the mixture costs what they cost together, times one plus the folds.
+        members: the surrogates; all are fitted, so the mixture costs as much as all together, times one plus the number
+            of folds.
         num_folds: parts of the top level's data that are held out in turn.
     """
 
@@ -121,8 +124,7 @@ class Mixture:
     def __post_init__(self) -> None:
         if not self.members:
             raise ValueError("a mixture needs at least one member, got none")
-        if self.num_folds < 2:
-            raise ValueError(f"num_folds must be at least 2, got {self.num_folds}")
+        whole_number("num_folds", self.num_folds, at_least=2)
 
     def fit(
         self, key: PRNGKeyArray, data: Dataset, warm: MixtureWarm | None = None
@@ -146,10 +148,10 @@ class Mixture:
     def _held_out(
         self, keys: Sequence[PRNGKeyArray], data: Dataset, warm: Sequence[tuple[Any, ...]]
     ) -> tuple[Floats, tuple[tuple[Any, ...], ...]]:
-        """Log density of every top-level value under each member fitted without it, and where those fits ended."""
+        """Return the log density of every top-level value under each member fitted without it, and the warm starts."""
         top = data.rows(data.num_levels - 1)
         real = np.flatnonzero(np.asarray(data.mask[top]))
-        # With fewer values than this a fold would leave a fit without any: nothing to judge by.
+        # With fewer values, a fold would leave a fit without top-level data, and there would be nothing to compare.
         if len(self.members) == 1 or len(real) < self.num_folds:
             return np.zeros((len(self.members), 0)), ()
         density = np.zeros((len(self.members), len(real)))
@@ -169,7 +171,7 @@ class Mixture:
 
 
 def weigh(rng: np.random.Generator, density: Floats) -> Floats:
-    """Weights of k members from the log densities [k n] of held-out values; equal ones where there are none."""
+    """Return the weights of k members from log densities [k n] of held-out values; equal weights if there are none."""
     num_members, num = density.shape
     if num == 0:
         return np.full(num_members, 1.0 / num_members)
@@ -179,7 +181,7 @@ def weigh(rng: np.random.Generator, density: Floats) -> Floats:
 
 
 def _chosen(posteriors: tuple[Posterior, ...], weights: Floats, unit: Float[Array, "n d"]) -> MixturePosterior:
-    """As many functions as the smallest member has, in proportion to the weights, evenly over each member's."""
+    """Return as many functions as the smallest member has, from each member in proportion to its weight."""
     nums = [jax.eval_shape(posterior.draw, unit[:1]).shape[0] for posterior in posteriors]
     total = min(nums)
     floor = min(SMALLEST_SHARE, 1.0 / len(nums))
@@ -194,7 +196,7 @@ def _chosen(posteriors: tuple[Posterior, ...], weights: Floats, unit: Float[Arra
 
 @jax.jit
 def _log_density(posterior: Posterior, unit: Float[Array, "n d"], value: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Of values at the top level, under the Gaussian with the moments of the draws and the noise."""
+    """Return the log density of top-level values, under a Gaussian with the moments of the draws plus the noise."""
     drawn = posterior.draw(unit)[..., -1]
     variance = jnp.var(drawn, axis=0) + posterior.noise[-1]
     return -0.5 * ((value - jnp.mean(drawn, axis=0)) ** 2 / variance + jnp.log(2.0 * jnp.pi * variance))

@@ -1,8 +1,10 @@
-"""The networks: one a level, chained so that each is fed the input and the outputs of lower levels (equation 3)."""
+"""Build the networks: one per level, chained so that each receives the input and the outputs of lower levels.
+
+This is equation (3) of the paper.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -11,13 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from bmbo.problem.number_checks import whole_number
+
 Links = Literal["all", "previous"]
-"""Which lower outputs a network is fed: all of them (the paper's), or only the last (DNN-MFBO's)."""
+"""Which lower outputs a network receives: all of them (the paper's), or only the last (DNN-MFBO's)."""
 
 Scaling = Literal["unit", "learned"]
-"""Prior standard deviation of a weight: one (the paper's), or one over root fan-in times a learned factor a layer."""
+"""Prior standard deviation of a weight: 1 (the paper's), or a learned factor per layer divided by the root of
+fan-in."""
 
-# Minimax fit of cos(2 pi y) in powers of y^2 over |y| <= 1/2; its error, 1e-8, is below single precision.
+# Minimax fit of cos(2 pi y) in powers of y^2 over |y| <= 1/2. Its error, 1e-8, is below single precision.
 _COSINE = (
     0.9999999890754406,
     -19.739204500993164,
@@ -30,9 +35,10 @@ _COSINE = (
 
 
 def cosine(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Root two times the cosine, by a polynomial.
+    """Return the cosine times the square root of two, by a polynomial.
 
-    XLA calls the scalar library function on a CPU, once a number; this is vectorised and was 26 times faster there.
+    On a CPU, XLA calls the scalar library function once per number. The polynomial is vectorised, and was 26 times
+    faster.
     """
     turns = x * (0.5 / np.pi)
     turns = turns - jnp.round(turns)
@@ -53,20 +59,16 @@ ACTIVATIONS: dict[str, Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]
 }
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["weights", "biases", "log_scales", "log_relevance", "log_amplitude"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Hidden:
-    """Parameters of a network up to its last layer, each with a standard Gaussian prior.
+    """Hold the parameters of a network up to its last layer, each with a standard Gaussian prior.
 
     Attributes:
         weights, biases: of each hidden layer.
         log_scales: learned factors of each layer's weights and biases, [layers 2]; None with unit scaling.
-        log_relevance: learned factor of each input for either half of the first layer's units; None with unit scaling.
-        log_amplitude: learned factor of the last hidden layer's units; None with unit scaling.
+        log_relevance: learned factor of each input, for each half of the first layer's units; None with unit scaling.
+        log_amplitude: learned factor of each half of the last hidden layer's units; None with unit scaling.
     """
 
     weights: tuple[Float[Array, "..."], ...]
@@ -76,10 +78,10 @@ class Hidden:
     log_amplitude: Float[Array, "..."] | None
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["hidden", "last"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Weights:
-    """A whole network: its hidden layers, and its last layer's weights with the bias at the end."""
+    """Hold a whole network: its hidden layers, and the weights of its last layer with the bias at the end."""
 
     hidden: Hidden
     last: Float[Array, "..."]
@@ -87,11 +89,11 @@ class Weights:
 
 @dataclass(frozen=True)
 class Network:
-    """The shape of one level's network, the paper's psi.
+    """Describe the shape of one level's network, the paper's psi.
 
     Args:
-        width: units of each hidden layer.
-        depth: hidden layers.
+        width: number of units of each hidden layer.
+        depth: number of hidden layers.
         activation: one of `ACTIVATIONS`.
         scaling: see `Scaling`.
     """
@@ -102,19 +104,19 @@ class Network:
     scaling: Scaling = "unit"
 
     def __post_init__(self) -> None:
-        if self.width < 1 or self.depth < 1:
-            raise ValueError(f"a network needs width and depth of at least 1, got {self.width} and {self.depth}")
+        whole_number("width", self.width)
+        whole_number("depth", self.depth)
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"unknown activation {self.activation!r}; choose from {', '.join(ACTIVATIONS)}")
         if self.scaling not in ("unit", "learned"):
             raise ValueError(f"unknown scaling {self.scaling!r}; choose 'unit' or 'learned'")
 
     def num_features(self, num_inputs: int) -> int:
-        """Inputs of the last layer, the constant that carries its bias included."""
+        """Return the number of inputs of the last layer, including the constant that carries its bias."""
         return self.width + 1 + (num_inputs if self.scaling == "learned" else 0)
 
     def draw(self, key: PRNGKeyArray, num_inputs: int) -> Hidden:
-        """Hidden parameters from their standard Gaussian prior."""
+        """Return hidden parameters drawn from their standard Gaussian prior."""
         sizes = (num_inputs, *[self.width] * self.depth)
         key_weights, key_biases, key_scales, key_relevance, key_amplitude = jax.random.split(key, 5)
         keys_weights, keys_biases = (jax.random.split(k, self.depth) for k in (key_weights, key_biases))
@@ -129,7 +131,10 @@ class Network:
         )
 
     def features(self, hidden: Hidden, inputs: Float[Array, "q i"], dim: int) -> Float[Array, "q k"]:
-        """What the last layer is linear in; a one stands at the end. The first `dim` inputs are the cube's."""
+        """Return the features in which the last layer is linear, followed by a one.
+
+        The first `dim` inputs are the coordinates of the cube.
+        """
         activation = ACTIVATIONS[self.activation]
         values = inputs
         for layer in range(self.depth):
@@ -143,26 +148,26 @@ class Network:
         return jnp.concatenate([values, linear, one], axis=1)
 
     def layer(self, hidden: Hidden, layer: int, dim: int) -> tuple[Float[Array, "i o"], Float[Array, " o"]]:
-        """The weights and biases of a hidden layer as they are applied."""
+        """Return the weights and biases of a hidden layer as they are applied."""
         weight, bias = hidden.weights[layer], hidden.biases[layer]
         if hidden.log_scales is None or hidden.log_relevance is None:
             return weight, bias
         scales = jnp.exp(hidden.log_scales[layer])
         weight = weight * (scales[0] / np.sqrt(weight.shape[0]).item())
         if layer == 0:
-            # Half of the units see the cube alone: what lower levels tell can be ignored, or corrected, at no cost.
+            # Half of the units see the cube only. So the network can ignore or correct the lower levels at no cost.
             relevance = jnp.exp(hidden.log_relevance).at[0, dim:].set(0.0)
             weight = weight * self._halves(relevance.T)
         return weight, bias * scales[1]
 
     def _halves(self, pair: Float[Array, "*shape 2"]) -> Float[Array, "*shape o"]:
-        """The first number for the first half of the units, the second for the rest."""
+        """Return the first number for the first half of the units, and the second for the rest."""
         return jnp.repeat(pair, np.array([self.width // 2, self.width - self.width // 2]), axis=-1)
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The chain of networks, equation (3)."""
+    """Chain the networks, equation (3)."""
 
     network: Network
     links: Links = "all"
@@ -172,29 +177,29 @@ class Stack:
             raise ValueError(f"unknown links {self.links!r}; choose 'all' or 'previous'")
 
     def num_inputs(self, dim: int, level: int) -> int:
-        """Inputs of one level's network."""
+        """Return the number of inputs of one level's network."""
         return dim + (level if self.links == "all" else min(level, 1))
 
     def num_features(self, dim: int, level: int) -> int:
-        """Weights of one level's last layer, its bias included."""
+        """Return the number of weights of one level's last layer, including its bias."""
         return self.network.num_features(self.num_inputs(dim, level))
 
     def draw(self, key: PRNGKeyArray, dim: int, num_levels: int) -> tuple[Hidden, ...]:
-        """Hidden parameters of every level from their prior."""
+        """Return hidden parameters of every level, drawn from their prior."""
         keys = jax.random.split(key, num_levels)
         return tuple(self.network.draw(keys[m], self.num_inputs(dim, m)) for m in range(num_levels))
 
     def first_inputs(self, unit: Float[Array, "q d"]) -> Float[Array, "q d"]:
-        """The cube, centred and scaled as the outputs are: mean zero, variance one."""
+        """Return points of the cube, centred and scaled like the outputs: mean zero, variance one."""
         return (unit - 0.5) * np.sqrt(12.0).item()
 
     def next_inputs(self, inputs: Float[Array, "q i"], output: Float[Array, " q"], dim: int) -> Float[Array, "q j"]:
-        """Inputs of the next level's network: x_m = [x; f_1; ...; f_(m-1)]."""
+        """Return the inputs of the next level's network: x_m = [x; f_1; ...; f_(m-1)]."""
         kept = inputs if self.links == "all" else inputs[:, :dim]
         return jnp.concatenate([kept, output[:, None]], axis=1)
 
     def outputs(self, levels: tuple[Weights, ...], unit: Float[Array, "q d"]) -> Float[Array, "q m"]:
-        """f_1(x) to f_M(x)."""
+        """Return f_1(x) to f_M(x)."""
         inputs = self.first_inputs(unit)
         columns: list[Float[Array, " q"]] = []
         for weights in levels:

@@ -1,7 +1,8 @@
-"""SHTL's surrogate (Perrone et al. 2018): one network gives basis functions, and every level is linear in them.
+"""Learn with SHTL's surrogate (Perrone et al. 2018): each level is linear in basis functions from one network.
 
-Each level has a head of its own, with its own weight and noise precision, integrated out: network and precisions are
-where the sum of the levels' log evidences is largest, found by Adam. Given the basis, levels are independent.
+Each level has its own head, with its own weight precision and noise precision. The heads are integrated out. Adam
+finds the network and the precisions where the sum of the levels' log evidences is largest. Given the basis, the levels
+are independent.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.inference.ensemble import optimise
 from bmbo.inference.target import Target
 from bmbo.surrogates.darn_density import collapse
@@ -26,43 +27,44 @@ from bmbo.surrogates.darn_density import collapse
 Floats = NDArray[np.float64]
 
 START_LOG_NOISE = 4.0
-"""Log noise precision where a search begins: noise of about a seventh of the spread, which is smooth at first."""
+"""Log noise precision where a search begins: noise of about a seventh of the spread, so that the first fit is
+smooth."""
 
 PRECISION_SPREAD = 4.0
-"""Prior deviation of the log precisions about their starts: a level with few values must not run off."""
+"""Prior deviation of the log precisions from their starts: it keeps a level with few values near its start."""
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["weights", "biases"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Layers:
-    """A network of tanh layers; the last one's outputs are the basis."""
+    """Hold a network of tanh layers; the outputs of the last layer are the basis."""
 
     weights: tuple[Float[Array, "..."], ...]
     biases: tuple[Float[Array, "..."], ...]
 
     def features(self, unit: Float[Array, "q d"]) -> Float[Array, "q k"]:
-        """The basis and a one, at points of the cube."""
-        # The cube, centred and scaled as the outputs are: mean zero, variance one.
+        """Return the basis, followed by a one, at points of the cube."""
+        # The points of the cube, centred and scaled like the outputs: mean zero, variance one.
         values = (unit - 0.5) * np.sqrt(12.0).item()
         for weight, bias in zip(self.weights, self.biases, strict=True):
             values = jnp.tanh(values @ weight + bias[None])
         return jnp.concatenate([values, jnp.ones_like(values[:, :1])], axis=1)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["layers", "log_weight", "log_noise"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class BasisParameters:
-    """What the evidence is maximised over: the network, and the log precisions of each level's head and noise."""
+    """Hold what the evidence is maximised over: the network, and the log precisions of each level's head and noise."""
 
     layers: Layers
     log_weight: Float[Array, " m"]
     log_noise: Float[Array, " m"]
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["layers", "heads", "noise_each"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SharedBasisPosterior:
-    """Drawn heads over one basis."""
+    """Hold drawn heads over one basis."""
 
     layers: Layers
     heads: Float[Array, "s k m"]
@@ -85,7 +87,7 @@ class SharedBasisPosterior:
 
 @dataclass(frozen=True)
 class BasisInfo:
-    """What a fit found: the log evidence of all levels with its priors, and each level's noise variance."""
+    """Describe what a fit found: the log evidence of all levels, priors included, and each level's noise variance."""
 
     log_evidence: float
     noise: tuple[float, ...]
@@ -93,15 +95,15 @@ class BasisInfo:
 
 @dataclass(frozen=True)
 class SharedBasis:
-    """Bayesian linear regression of each level on basis functions that all levels share.
+    """Regress each level on basis functions that all levels share, by Bayesian linear regression.
 
     Args:
-        widths: of the network's layers, the basis last: the paper's.
-        num_starts: networks that are trained; the one with the best evidence is kept.
-        num_steps: of Adam, for a first fit: the paper's number of epochs in optimisation.
-        num_steps_warm: of Adam, from an earlier fit's network.
-        learning_rate: where its cosine decay begins; the largest of the paper's.
-        num_functions: draws in the posterior.
+        widths: widths of the network's layers, the basis last; the values of Perrone et al.
+        num_starts: number of networks that are trained; the one with the best evidence is kept.
+        num_steps: steps of Adam, for a first fit; the number of epochs of Perrone et al.
+        num_steps_warm: steps of Adam from the network of an earlier fit.
+        learning_rate: where the cosine decay begins; the largest value of Perrone et al.
+        num_functions: number of draws in the posterior.
     """
 
     widths: tuple[int, ...] = (40, 40, 32)
@@ -141,7 +143,10 @@ class SharedBasis:
         return posterior, trained, BasisInfo(float(np.max(np.asarray(evidence))), tuple(map(float, np.exp(-log_noise))))
 
     def log_evidence(self, flat: Float[Array, " p"], data: Dataset) -> Float[Array, ""]:
-        """Of all levels, with a unit Gaussian prior on the network's weights times their root fan-in."""
+        """Return the log evidence of all levels, plus the log prior.
+
+        The prior of the network's weights, times the square root of their fan-in, is a unit Gaussian.
+        """
         parameters = self._unravel(data)(flat)
         layers = parameters.layers
         prior = -0.5 * sum(jnp.sum(weight**2) * weight.shape[0] for weight in layers.weights)
@@ -151,7 +156,7 @@ class SharedBasis:
         features = layers.features(data.unit.astype(flat.dtype))
         for level in range(data.num_levels):
             rows = data.rows(level)
-            # Weights of precision alpha are unit ones on features divided by its root.
+            # Weights of precision alpha are the same as unit weights on features divided by the square root of alpha.
             scaled = features[rows] * jnp.exp(-0.5 * parameters.log_weight[level])
             xi = jnp.zeros(features.shape[1], flat.dtype)
             evidence, _ = collapse(scaled, data.value[rows], data.mask[rows], parameters.log_noise[level], xi)
@@ -159,7 +164,7 @@ class SharedBasis:
         return total
 
     def start(self, key: PRNGKeyArray, dim: int, num_levels: int) -> BasisParameters:
-        """Weights from their prior, small biases, unit heads."""
+        """Return weights from their prior, small biases, and unit heads."""
         keys = jax.random.split(key, 2 * len(self.widths))
         shapes = list(pairwise((dim, *self.widths)))
         layers = Layers(
@@ -177,8 +182,8 @@ class SharedBasis:
 
 
 def head(features: Floats, value: Floats, weight: float, noise: float) -> tuple[Floats, Floats]:
-    """Mean of the weights of a Bayesian linear regression, and the Cholesky factor of their posterior precision."""
-    with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads only wait for each other
+    """Return the mean of a Bayesian linear regression's weights, and the Cholesky factor of their precision."""
+    with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would only wait for each other
         precision = noise * features.T @ features + weight * np.eye(features.shape[1])
         factor = cholesky(precision, lower=True)
         half = solve_triangular(factor, noise * features.T @ value, lower=True)

@@ -1,4 +1,4 @@
-"""One surrogate for few observations and another for many."""
+"""Use one surrogate for few observations and another for many."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -6,13 +6,14 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
+from bmbo.problem.number_checks import whole_number
 from bmbo.protocols import Posterior, Surrogate
 
 
 @dataclass(frozen=True)
 class Warm:
-    """What the next fit may start from, and which of the two made it."""
+    """Hold what the next fit may start from, and which of the two surrogates made it."""
 
     size: Literal["small", "large"]
     warm: Any
@@ -20,9 +21,10 @@ class Warm:
 
 @dataclass(frozen=True)
 class BySize:
-    """Learns with `small` up to `limit` observations, failed ones included, and with `large` beyond.
+    """Learn with `small` up to `limit` observations, failed ones included, and with `large` beyond.
 
-    A Gaussian process costs the cube of the number of observations, a network their number.
+    The cost of a Gaussian process grows with the cube of the number of observations, that of a network in proportion to
+    it.
     """
 
     small: Surrogate
@@ -30,11 +32,10 @@ class BySize:
     limit: int = 400
 
     def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise ValueError(f"limit must be at least 1, got {self.limit}")
+        whole_number("limit", self.limit)
 
     def fit(self, key: PRNGKeyArray, data: Dataset, warm: Warm | None = None) -> tuple[Posterior, Warm, Any]:
-        """See `Surrogate`; a warm start that the other one made is not used."""
+        """See `Surrogate`; a warm start that the other surrogate made is not used."""
         size: Literal["small", "large"] = "small" if int(np.sum(np.asarray(data.mask))) <= self.limit else "large"
         surrogate = self.small if size == "small" else self.large
         known = warm.warm if warm is not None and warm.size == size else None

@@ -1,4 +1,4 @@
-"""Problems that know their optimum: the paper's two, published ones of several fidelities, and tests of judgement."""
+"""Define problems with a known optimum: the paper's two, published multi-fidelity ones, and tests of judgement."""
 
 from bmbo.synthetic.level_judgement import shifted, useless
 from bmbo.synthetic.paper_functions import branin, levy

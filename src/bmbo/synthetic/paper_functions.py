@@ -1,4 +1,4 @@
-"""The two functions of the paper's appendix."""
+"""Define the two functions of the paper's appendix."""
 
 import math
 
@@ -25,10 +25,11 @@ def _branin_low(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def branin() -> Synthetic:
-    """The three-fidelity Branin function, whose cheap levels are shifted, scaled and misleading."""
-    # The paper gives no costs for its synthetic functions; these are those of its first tuning task.
+    """Return the three-fidelity Branin function, whose cheap levels are shifted, scaled and misleading."""
+    # The paper gives no costs for its synthetic functions. These are the costs of its first tuning task.
     ladder = Ladder([Fidelity("low", cost=1), Fidelity("middle", cost=10), Fidelity("high", cost=50)])
-    # The square is zero and the cosine -1, so -f_3 is its bound 5 / (4 pi); the fourth such x1 lies outside the domain.
+    # The square is zero and the cosine -1, so -f_3 is at its bound 5 / (4 pi). The fourth such x1 is outside the
+    # domain.
     optimisers = tuple(
         {"x1": x1, "x2": 6 + 1.275 * x1**2 / math.pi**2 - 5 * x1 / math.pi} for x1 in (-math.pi, math.pi, 3 * math.pi)
     )
@@ -55,8 +56,8 @@ def _levy_low(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def levy() -> Synthetic:
-    """The two-fidelity Levy function, whose cheap level has the same optimiser."""
-    # The paper gives no costs for its synthetic functions; one step of ten, as between the first two of Branin.
+    """Return the two-fidelity Levy function, whose cheap level has the same optimiser."""
+    # The paper gives no costs for its synthetic functions. A factor of ten, as between the first two levels of Branin.
     ladder = Ladder([Fidelity("low", cost=1), Fidelity("high", cost=10)])
     return Synthetic(
         name="levy",

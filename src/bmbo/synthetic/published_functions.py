@@ -1,10 +1,13 @@
-"""Functions in multi-fidelity forms that others have published.
+"""Define multi-fidelity functions that others have published.
 
-Forrester: Forrester, Sobester, Keane 2007, Multi-fidelity optimization via surrogate modelling, with the low level of
-the library mf2 (van Rijn, Schmitt 2020), 0.5 f + 10 (x - 0.5) - 5. Currin, Park and Borehole: Xiong, Qian, Wu 2013,
-Sequential design and analysis of high-accuracy and low-accuracy computer codes. Hartmann: Kandasamy et al. 2016,
-Gaussian process bandit optimisation with multi-fidelity evaluations, whose directions (all but Forrester's are
-maximised) and costs (each level ten times the one below) are used for all of them.
+- Forrester: Forrester, Sobester, Keane 2007, Multi-fidelity optimization via surrogate modelling, with the low level of
+  the library mf2 (van Rijn, Schmitt 2020), 0.5 f + 10 (x - 0.5) - 5.
+- Currin, Park and Borehole: Xiong, Qian, Wu 2013, Sequential design and analysis of high-accuracy and low-accuracy
+  computer codes.
+- Hartmann: Kandasamy et al. 2016, Gaussian process bandit optimisation with multi-fidelity evaluations.
+
+Directions and costs are those of Kandasamy et al. for all functions: all but Forrester's are maximised, and each level
+costs ten times as much as the level below.
 """
 
 import math
@@ -29,7 +32,7 @@ def _synthetic(
     *,
     maximise: bool = True,
 ) -> Synthetic:
-    """A function with one optimiser, its levels ten times as costly from one to the next."""
+    """Return a function with one optimiser; each level costs ten times as much as the level below."""
     ladder = Ladder(Fidelity(f"level {level + 1}", cost=10**level) for level in range(len(formulas)))
     space = Space({parameter: Float(low, high) for parameter, (low, high) in bounds.items()})
     return Synthetic(
@@ -50,15 +53,15 @@ def _forrester_low(x: Floats) -> Floats:
 
 
 def forrester() -> Synthetic:
-    """The one-dimensional function of Forrester et al., minimised; its cheap level has its minimum elsewhere."""
-    # Where 12 (6x - 2) (sin + (6x - 2) cos) = 0, by Newton's method.
+    """Return the one-dimensional function of Forrester et al., minimised; its cheap level has its minimum elsewhere."""
+    # The root of 12 (6x - 2) (sin + (6x - 2) cos), by Newton's method.
     formulas = (_forrester_low, _forrester_high)
     return _synthetic("forrester", {"x": (0, 1)}, formulas, [0.7572487578418557], maximise=False)
 
 
 def _currin_high(x: Floats) -> Floats:
     x1, x2 = x[:, 0], x[:, 1]
-    # The limit at x2 = 0 is 1, for a tiny x2 gives exp(-huge) = 0.
+    # The limit at x2 = 0 is 1, because a tiny x2 gives exp(-huge) = 0.
     factor = -np.expm1(-0.5 / np.maximum(x2, 1e-12))
     return factor * (2300 * x1**3 + 1900 * x1**2 + 2092 * x1 + 60) / (100 * x1**3 + 500 * x1**2 + 4 * x1 + 20)
 
@@ -71,7 +74,7 @@ def _currin_low(x: Floats) -> Floats:
 
 
 def currin() -> Synthetic:
-    """The two-dimensional exponential function of Currin et al.; the cheap level is a mean over four neighbours."""
+    """Return the two-dimensional exponential function of Currin et al.; its cheap level averages four neighbours."""
     # On the edge x2 = 0, where the derivative of the fraction is zero: x1 = 13 / 60.
     return _synthetic("currin", {"x1": (0, 1), "x2": (0, 1)}, (_currin_low, _currin_high), [13 / 60, 0.0])
 
@@ -88,7 +91,7 @@ def _park_low(x: Floats) -> Floats:
 
 
 def park() -> Synthetic:
-    """The first four-dimensional function of Park 1991."""
+    """Return the first four-dimensional function of Park 1991."""
     bounds: Bounds = {f"x{place}": (0, 1) for place in range(1, 5)}
     return _synthetic("park", bounds, (_park_low, _park_high), [1.0] * 4)
 
@@ -109,7 +112,7 @@ def _borehole_low(x: Floats) -> Floats:
 
 
 def borehole() -> Synthetic:
-    """The eight-dimensional flow of water through a borehole; the cheap level is nearly proportional."""
+    """Return the eight-dimensional flow of water through a borehole; its cheap level is nearly proportional."""
     bounds: Bounds = {
         "radius": (0.05, 0.15),
         "influence": (100.0, 50_000.0),
@@ -120,14 +123,14 @@ def borehole() -> Synthetic:
         "length": (1120.0, 1680.0),
         "conductivity": (9855.0, 12_045.0),
     }
-    # Monotone in every coordinate: a corner.
+    # The function is monotone in every coordinate, so the optimum is a corner.
     corner = [0.15, 100, 115_600, 1110, 116, 700, 1120, 12_045]
     return _synthetic("borehole", bounds, (_borehole_low, _borehole_high), corner)
 
 
 @dataclass(frozen=True)
 class Hartmann:
-    """A sum of four bumps; tuples, so that it is hashable."""
+    """Add four bumps; its fields are tuples, so that it is hashable."""
 
     heights: tuple[float, ...]
     rates: tuple[tuple[Number, ...], ...]
@@ -158,7 +161,7 @@ def _hartmann(
 
 
 def hartmann3() -> Synthetic:
-    """The three-dimensional Hartmann function in three fidelities, whose bumps differ a little in height."""
+    """Return the three-dimensional Hartmann function in three fidelities, whose bumps differ slightly in height."""
     return _hartmann(
         "hartmann3",
         3,
@@ -169,15 +172,15 @@ def hartmann3() -> Synthetic:
             (0.1091, 0.8732, 0.5547),
             (0.0381, 0.5743, 0.8828),
         ),
-        # By Newton's method from the published digits; likewise below.
+        # By Newton's method from the published digits, as below.
         optimiser=[0.11458887665506895, 0.5556488946169301, 0.8525469846866774],
     )
 
 
 def hartmann6() -> Synthetic:
-    """The six-dimensional Hartmann function in four fidelities.
+    """Return the six-dimensional Hartmann function in four fidelities.
 
-    Heights change as in three dimensions; the authors' released code changes them by a tenth of that here.
+    The heights change as in three dimensions. In the code that the authors released, they change by a tenth of that.
     """
     return _hartmann(
         "hartmann6",

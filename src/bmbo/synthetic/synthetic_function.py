@@ -1,4 +1,4 @@
-"""A problem that knows its formulas and its optimum."""
+"""Describe a problem with known formulas and a known optimum."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ Formula = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Synthetic:
-    """A problem with a formula for every level.
+    """Describe a problem with a formula for every level.
 
     Attributes:
-        formulas: lowest level first; each maps points [n d], one column a parameter in its own unit, to values [n].
+        formulas: lowest level first; each maps points [n d], one column per parameter in its own unit, to values [n].
         optimum: the best value at the top level.
         optimisers: every configuration that reaches it.
     """
@@ -30,14 +30,14 @@ class Synthetic:
     optimisers: tuple[dict[str, float], ...] = field(hash=False)
 
     def __call__(self, config: Mapping[str, Any], level: int) -> float:
-        """The value of one configuration, as an objective returns it."""
+        """Return the value of one configuration, as an objective does."""
         point = np.array([[config[name] for name in self.problem.space.names]], dtype=np.float64)
         return float(self.values(point, level)[0])
 
     def values(self, points: Floating[np.ndarray, "n d"], level: int) -> Floating[np.ndarray, " n"]:
-        """Values of many points given in the parameters' own units, columns in the order of the space's names."""
+        """Return values of many points in the parameters' own units, with columns in the order of the space's names."""
         return self.formulas[level](points)
 
     def regret(self, value: float) -> float:
-        """How far a value of the top level falls short of the optimum; never negative but for rounding."""
+        """Return how far a value of the top level is from the optimum; never negative except for rounding."""
         return self.problem.sign * (self.optimum - value)

@@ -1,6 +1,6 @@
-"""What a policy, a surrogate or an executor of your own must keep to: one call in a test of yours checks it.
+"""Check in a test, with one call, that your own policy, surrogate or executor does what bmbo expects.
 
-Breaches raise an AssertionError with a sentence.
+A failed check raises an AssertionError with a sentence.
 """
 
 from bmbo.testing.executor_suite import check_executor

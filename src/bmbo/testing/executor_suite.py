@@ -1,7 +1,7 @@
-"""What an executor must keep to.
+"""Check what every executor must do.
 
-Jobs are written inside functions: pickled by value, they cost a worker no import of this package. Those functions have
-`no_type_check`, for what a checker of types at run time makes of a job cannot be pickled.
+Jobs are written inside functions, so that they are pickled by value and a worker need not import this package. These
+functions have `no_type_check`, because a job that is wrapped by a type checker at run time cannot be pickled.
 """
 
 import math
@@ -19,24 +19,30 @@ from bmbo.protocols import Executor, Finished
 from bmbo.testing.require import require
 
 PATIENCE = 60.0
-"""Seconds for what should take one: a cluster may have to start a process first, on a busy machine."""
+"""Seconds for what should take one second: a cluster may have to start a process first, on a busy machine."""
 
 TIMEOUT = 1.0
-"""Seconds after which a hanging job is given up; a job that does not hang takes none."""
+"""Seconds after which a hanging job is stopped; a job that does not hang takes almost no time."""
 
 Job = Callable[[], object]
 MakeExecutor = Callable[[int, float | None], Executor]
-"""From a number of workers and a timeout in seconds to a new executor."""
+"""Map a number of workers and a timeout in seconds to a new executor."""
 
 
 def check_executor(make: MakeExecutor, *, isolated: bool, same_machine: bool = True) -> None:
-    """Runs jobs that behave and, with `isolated`, jobs that crash, hang and cannot give back their result.
+    """Raise AssertionError unless an executor runs jobs as bmbo expects.
+
+    With `isolated`, some jobs crash, some hang, and some have a result that cannot be returned.
 
     Args:
-        make: is asked for one worker without a timeout, and with `isolated` for two, and for a timeout.
-        isolated: whether jobs run in processes of their own.
-        same_machine: whether jobs see this machine's temporary folder: how it is known what runs at the same time, and
-            that processes which a job has started die with it.
+        make: makes an executor; called for one worker without a timeout, and with `isolated` for two, and for a
+            timeout.
+        isolated: whether each job runs in its own process.
+        same_machine: whether jobs see this machine's temporary folder. Only then can it be checked that jobs run at the
+            same time, and that the processes a job has started end with it.
+
+    Example:
+        >>> check_executor(lambda workers, timeout: MyExecutor(workers, timeout), isolated=True)
     """
     executor = make(2 if isolated else 1, None)
     try:
@@ -62,7 +68,7 @@ def check_executor(make: MakeExecutor, *, isolated: bool, same_machine: bool = T
 
 
 def _outcomes(executor: Executor, jobs: Mapping[int, Job]) -> dict[int, Finished]:
-    """What came of jobs, by number; as many at once as there are workers."""
+    """Return the outcomes of jobs by number; as many run at once as there are workers."""
     waiting, finished = list(jobs.items()), dict[int, Finished]()
     until = time.monotonic() + PATIENCE
     running = 0
@@ -83,7 +89,7 @@ def _outcomes(executor: Executor, jobs: Mapping[int, Job]) -> dict[int, Finished
 
 @no_type_check
 def _check_values(executor: Executor) -> None:
-    """Numbers are the caller's own, in any order; values are not looked at."""
+    """Check that numbers are those of the caller, in any order, and that values come back unchanged."""
 
     def returning(value: object) -> Job:
         return lambda: value
@@ -130,7 +136,7 @@ def _check_exceptions(executor: Executor) -> None:
 
 
 def _check_crashes(executor: Executor) -> None:
-    """A worker that dies fails its own job, and no other one."""
+    """Check that a worker that dies fails its own job only."""
     jobs: dict[int, Job] = {
         1: lambda: os.kill(os.getpid(), signal.SIGKILL),
         2: lambda: 2,
@@ -155,7 +161,7 @@ def _check_results_that_stay(executor: Executor) -> None:
 
 @no_type_check
 def _check_at_once(executor: Executor) -> None:
-    """Two jobs that wait for each other both return."""
+    """Check that two jobs that wait for each other both return."""
     with tempfile.TemporaryDirectory() as folder:
         mine, yours = Path(folder) / "one", Path(folder) / "two"
 
@@ -176,7 +182,10 @@ def _check_at_once(executor: Executor) -> None:
 
 @no_type_check
 def _ticking(file: Path, stubborn: bool) -> Job:
-    """A job that hangs, with a process of its own that writes to a file for ever; perhaps deaf to polite signals."""
+    """Return a job that hangs and starts a process that writes to a file for ever.
+
+    A stubborn job ignores SIGTERM.
+    """
     program = f"import time\nwhile True:\n    open({str(file)!r}, 'a').write('.')\n    time.sleep(0.02)"
 
     def job() -> None:
@@ -197,14 +206,14 @@ def _wait_for(condition: Callable[[], bool], sentence: str) -> None:
 
 
 def _is_still(file: Path) -> bool:
-    """Whether nobody writes to a file: ten times longer than a writer pauses."""
+    """Return whether nobody writes to a file; it waits ten times as long as a writer pauses."""
     size = file.stat().st_size if file.exists() else 0
     time.sleep(0.2)
     return size == (file.stat().st_size if file.exists() else 0)
 
 
 def _check_timeout(make: MakeExecutor, same_machine: bool) -> None:
-    """A job that hangs is killed with what it started, its slot is free again, and its neighbour is untouched."""
+    """Check that a job that hangs is killed with what it started, and that its slot and its neighbour go on."""
     executor = make(2, TIMEOUT)
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -225,7 +234,7 @@ def _check_timeout(make: MakeExecutor, same_machine: bool) -> None:
 
 
 def _check_close(make: MakeExecutor) -> None:
-    """Closing kills what runs."""
+    """Check that closing kills what runs."""
     executor = make(1, None)
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""What a policy or a surrogate must keep to."""
+"""Check what every policy and every surrogate must do."""
 
 import math
 from collections.abc import Callable
@@ -9,23 +9,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bmbo.history import History, Outcome, Query
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset, History, Outcome, Query
 from bmbo.problem import Problem
 from bmbo.protocols import Policy, Posterior, Surrogate
 from bmbo.testing.require import require
 
 CLOSE = 1e-3
-"""How far two ways to one standardised value may differ: float32 through a few hundred products."""
+"""Largest difference between two ways to one standardised value: float32 through a few hundred products."""
 
 Respond = Callable[[Query, int], float | None]
-"""From a query and its trial's number to the value that it gives; None leaves the trial in flight."""
+"""Map a query and the number of its trial to its value; None leaves the trial in flight."""
 
 
 def check_policy(policy: Policy, problem: Problem, *, num: int = 3, rounds: int = 3, seed: int = 0) -> None:
-    """Runs a policy for a few rounds in each of several kinds of life.
+    """Raise AssertionError unless a policy suggests valid queries for a few rounds in each of several situations.
 
-    Choose `num * rounds` large enough to get past a policy's random start.
+    Choose `num * rounds` large enough to get past the random start of a policy.
+
+    Example:
+        >>> check_policy(MyPolicy(), Problem(space, ladder), num=3, rounds=3)
     """
     require(isinstance(policy, Policy), f"{policy!r} has no `suggest`")
     for story, respond in _STORIES.items():
@@ -38,7 +40,13 @@ def check_policy(policy: Policy, problem: Problem, *, num: int = 3, rounds: int 
 
 
 def check_surrogate(surrogate: Surrogate, data: Dataset) -> None:
-    """Fits a surrogate anew, again and from its own warm start, and looks at the functions that it draws."""
+    """Raise AssertionError unless a surrogate fits data and draws functions as bmbo expects.
+
+    The surrogate is fitted twice with one key and once from its own warm start.
+
+    Example:
+        >>> check_surrogate(MySurrogate(), Dataset.of(history))
+    """
     require(isinstance(surrogate, Surrogate), f"{surrogate!r} has no `fit`")
     key = jax.random.key(0)
     posterior, warm, _ = surrogate.fit(key, data)
@@ -56,7 +64,7 @@ def check_surrogate(surrogate: Surrogate, data: Dataset) -> None:
 def _suggested(
     policy: Policy, key: PRNGKeyArray, history: History, *, num: int, carry: Any, where: str
 ) -> tuple[list[Query], Any]:
-    """The queries for a history, with the carry, without it, and once more."""
+    """Return the queries for a history; raise AssertionError unless they are the same with the carry and without it."""
     with_carry, after = policy.suggest(key, history, num, carry)
     without, fresh = policy.suggest(key, history, num)
     require(
@@ -81,12 +89,13 @@ def _check_queries(queries: list[Query], history: History, num: int, where: str)
         require(inside, f"{where}: {query} lies outside the unit cube")
         snapped = tuple(float(u) for u in space.snap(np.asarray(query.unit, np.float64)))
         require(snapped == query.unit, f"{where}: {query} is not snapped: what is run is {snapped}")
+        # A plain int: levels are recorded as JSON, which does not take numbers of NumPy.
         whole = isinstance(query.level, int) and 0 <= query.level <= ladder.top
         require(whole, f"{where}: {query} has no level from 0 to {ladder.top}")
 
 
 def _answered(history: History, queries: list[Query], respond: Respond, twice: bool) -> History:
-    """The history after the queries were run, the last first; `twice` runs each of them a second time."""
+    """Return the history after the queries were run, the last first; `twice` runs each of them a second time."""
     numbers: list[int] = []
     for query in [*queries, *queries] if twice else queries:
         numbers.append(len(history.trials))
@@ -119,7 +128,7 @@ def _noisy(query: Query, number: int) -> float:
 
 
 def _mixed(query: Query, number: int) -> float | None:
-    """Of every four trials one fails, one stays in flight and two give a value."""
+    """Return a value for two of every four trials; one of the others fails, and one stays in flight."""
     return {1: math.inf, 2: None}.get(number % 4, _smooth(query, number))
 
 
@@ -155,11 +164,11 @@ def _check_noise(noise: Float[Array, " m"], num_levels: int, where: str) -> None
 
 
 def _check_functions(posterior: Posterior, unit: Float[Array, "q d"], drawn: Float[Array, "s q m"], where: str) -> None:
-    """Functions are the same at every call, whatever else is asked with a point, inside jit, and have gradients."""
+    """Check that functions are the same at every call, among other points and inside jit, and have gradients."""
     require(_close(posterior.draw(unit), drawn), f"{where}: a second call of draw gave other functions")
     require(
         _close(posterior.draw(unit[:1]), drawn[:, :1]),
-        f"{where}: a point alone has other values than among others: draws must be functions, not samples a call",
+        f"{where}: a point alone has other values than among others: draws must be functions, not fresh samples",
     )
 
     @jax.jit
@@ -177,7 +186,7 @@ def _check_functions(posterior: Posterior, unit: Float[Array, "q d"], drawn: Flo
 
 
 def _points(data: Dataset) -> Float[Array, "q d"]:
-    """Points between the data, corners of the cube and an observed point, where distances vanish."""
+    """Return points between the data, corners of the cube, and an observed point, where distances are zero."""
     dim = data.unit.shape[1]
     uniform = jax.random.uniform(jax.random.key(2), (4, dim), data.unit.dtype)
     corners = jnp.stack([jnp.zeros(dim, uniform.dtype), jnp.ones(dim, uniform.dtype)])

@@ -1,7 +1,7 @@
-"""How a suite says what is wrong."""
+"""Report what a check found wrong."""
 
 
 def require(condition: bool, sentence: str) -> None:
-    """Raises an AssertionError with a sentence; plain `assert` would vanish under `python -O`."""
+    """Raise AssertionError with a sentence unless a condition holds; `python -O` would remove a plain `assert`."""
     if not condition:
         raise AssertionError(sentence)

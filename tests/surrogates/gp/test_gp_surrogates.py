@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.history.scaling import Scale
 from bmbo.protocols import Posterior, Surrogate
-from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs, latent
+from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs, coregional_model
 from bmbo.testing import check_surrogate
 
 CHAIN = AutoRegressiveGP(num_functions=32, num_hyper=4, num_features=256, num_proposals=8)
@@ -159,16 +159,16 @@ def test_the_joint_model_learns_from_a_lower_level():
 def joint_draws(flat, data, num, num_latent=2):
     """Draws of the joint model at given hyperparameters, and its exact posterior, at two points of both levels."""
     surrogate = replace(JOINT, num_functions=num, num_hyper=8, num_features=1024, num_latent=num_latent)
-    sizes = latent.Sizes(num_latent, 2, 2)
+    sizes = coregional_model.Sizes(num_latent, 2, 2)
     mask = np.asarray(data.mask)
     level = np.repeat([1, 0], data.sizes[::-1])[mask]
     unit, value = np.asarray(data.unit, np.float64)[mask], np.asarray(data.value, np.float64)[mask]
-    latents = latent.Latents.of(flat, sizes)
-    model = latent.Evidence(unit, level, value, np.array([0.0, 1.0])[:num_latent], sizes)
+    latents = coregional_model.Latents.of(flat, sizes)
+    model = coregional_model.Evidence(unit, level, value, np.array([0.0, 1.0])[:num_latent], sizes)
     rng = np.random.default_rng(0)
     at = np.asarray(points(2), np.float64)
     both, levels = np.concatenate([unit, at, at]), np.concatenate([level, [0, 0, 1, 1]])
-    whole = latent.Evidence(both, levels, np.zeros(len(both)), model.roughness, sizes).covariance(latents)
+    whole = coregional_model.Evidence(both, levels, np.zeros(len(both)), model.roughness, sizes).covariance(latents)
     seen = len(value)
     inside, across = model.covariance(latents), whole[seen:, :seen]
     clean = whole[seen:, seen:] - np.diag(latents.noise[levels[seen:]])
@@ -180,7 +180,7 @@ def joint_draws(flat, data, num, num_latent=2):
 
 
 def joint_vector(loadings):
-    sizes = latent.Sizes(2, 2, 2)
+    sizes = coregional_model.Sizes(2, 2, 2)
     flat = sizes.starts()[1].reshape(-1)
     grid = flat[:-2].reshape(2, sizes.each)
     grid[:, 3:5] = loadings
@@ -200,15 +200,17 @@ def test_joint_draws_have_the_moments_of_the_exact_posterior(loadings):
 
 
 def test_a_joint_model_without_loadings_is_one_process_a_level():
-    flat, sizes = joint_vector(np.zeros((2, 2))), latent.Sizes(2, 2, 2)
+    flat, sizes = joint_vector(np.zeros((2, 2))), coregional_model.Sizes(2, 2, 2)
     data = dataset((7, 5))
     mask = np.asarray(data.mask)
     level = np.repeat([1, 0], data.sizes[::-1])[mask]
     unit, value = np.asarray(data.unit, np.float64)[mask], np.asarray(data.value, np.float64)[mask]
     kinds = np.array([0.0, 1.0])
-    whole = latent.Evidence(unit, level, value, kinds, sizes)
-    apart = [latent.Evidence(unit[level == m], level[level == m], value[level == m], kinds, sizes) for m in (0, 1)]
-    prior = latent.Evidence(unit[:0], level[:0], value[:0], kinds, sizes)(flat)
+    whole = coregional_model.Evidence(unit, level, value, kinds, sizes)
+    apart = [
+        coregional_model.Evidence(unit[level == m], level[level == m], value[level == m], kinds, sizes) for m in (0, 1)
+    ]
+    prior = coregional_model.Evidence(unit[:0], level[:0], value[:0], kinds, sizes)(flat)
     assert whole(flat) + prior == pytest.approx(sum(model(flat) for model in apart), rel=1e-9)
 
 

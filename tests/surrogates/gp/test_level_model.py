@@ -10,7 +10,7 @@ import scipy.stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-from bmbo.surrogates.gp import latent, level
+from bmbo.surrogates.gp import coregional_model, level_model
 from bmbo.surrogates.gp.hyperparameter_draws import Rival, maximise, search
 from bmbo.surrogates.gp.kernels import correlation, correlation_and_slope, frequencies, length_prior, square_distance
 from bmbo.surrogates.gp.pathwise_draws import condition, drawn_rows, in_double
@@ -18,10 +18,10 @@ from bmbo.surrogates.gp.pathwise_draws import condition, drawn_rows, in_double
 ROUGH = [0.0, 1.0]
 PEERS = {0.0: RBF, 1.0: lambda length: Matern(length, nu=2.5)}
 STRUCTURES = [
-    level.Structure(0.0),
-    level.Structure(1.0),
-    level.Structure(0.0, linked=True),
-    level.Structure(1.0, linked=True, bent=True),
+    level_model.Structure(0.0),
+    level_model.Structure(1.0),
+    level_model.Structure(0.0, linked=True),
+    level_model.Structure(1.0, linked=True, bent=True),
 ]
 
 
@@ -33,7 +33,7 @@ def observations(num=9, num_lower=2, num_draws=3, seed=0):
 
 
 def vector(num_lower=2):
-    mean, _ = level.prior(2, num_lower)
+    mean, _ = level_model.prior(2, num_lower)
     return mean - 1.0 + 0.1 * np.arange(len(mean))
 
 
@@ -81,28 +81,28 @@ def test_length_scales_are_expected_to_grow_with_the_diagonal():
 def test_the_evidence_is_the_density_of_the_values_and_the_prior(structure):
     unit, lower, value = observations()
     flat = vector()
-    hyper = level.Hyper.of(flat, 2, structure)
+    hyper = level_model.Hyper.of(flat, 2, structure)
     covariance = hyper.amplitude * PEERS[structure.roughness](hyper.length)(unit) + hyper.noise * np.eye(9) + 1.0
     for draw in lower:
         if structure.linked:
             covariance += draw @ draw.T / len(lower)
         if structure.bent:
-            phi = level.bend_features(unit, draw, hyper)
+            phi = level_model.bend_features(unit, draw, hyper)
             covariance += phi @ phi.T / len(lower)
-    mean, deviation = level.prior(2, 2)
-    has = level.free(structure, 2, 2)
+    mean, deviation = level_model.prior(2, 2)
+    has = level_model.free(structure, 2, 2)
     expected = -0.5 * value @ np.linalg.solve(covariance, value) - 0.5 * np.linalg.slogdet(covariance)[1]
     expected += np.sum(scipy.stats.norm(mean, deviation).logpdf(flat)[has])
-    assert level.Evidence(unit, lower, value, structure)(flat) == pytest.approx(expected, rel=1e-6)
+    assert level_model.Evidence(unit, lower, value, structure)(flat) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_the_gradient_of_the_evidence_is_its_derivative(structure):
     unit, lower, value = observations()
-    evidence, flat, step = level.Evidence(unit, lower, value, structure), vector(), 1e-5
+    evidence, flat, step = level_model.Evidence(unit, lower, value, structure), vector(), 1e-5
     number, gradient = evidence.with_gradient(flat)
     assert number == pytest.approx(evidence(flat))
-    has = level.free(structure, 2, 2)
+    has = level_model.free(structure, 2, 2)
     moves = step * np.eye(len(flat))
     expected = np.array([(evidence(flat + move) - evidence(flat - move)) / (2 * step) for move in moves])
     np.testing.assert_allclose(gradient[has], expected[has], rtol=1e-4, atol=1e-5)
@@ -113,9 +113,9 @@ def test_the_gradient_of_the_evidence_is_its_derivative(structure):
 
 def latent_model(seed=0, num=12):
     rng = np.random.default_rng(seed)
-    sizes = latent.Sizes(2, 3, 2)
+    sizes = coregional_model.Sizes(2, 3, 2)
     unit, rows = rng.uniform(size=(num, 2)), np.sort(rng.integers(0, 3, num))[::-1]
-    model = latent.Evidence(unit, rows, rng.normal(size=num), np.array([0.0, 1.0]), sizes)
+    model = coregional_model.Evidence(unit, rows, rng.normal(size=num), np.array([0.0, 1.0]), sizes)
     return model, sizes, sizes.starts()[1] + 0.1 * rng.normal(size=sizes.starts()[1].shape)
 
 
@@ -130,7 +130,7 @@ def test_the_gradient_of_the_joint_evidence_is_its_derivative():
 
 def test_the_joint_covariance_is_the_linear_model_of_coregionalisation():
     model, sizes, flat = latent_model()
-    latents = latent.Latents.of(flat, sizes)
+    latents = coregional_model.Latents.of(flat, sizes)
     expected = np.diag(latents.noise[model.level])
     for j, kind in enumerate(model.roughness):
         between = np.outer(latents.loading[j], latents.loading[j]) + np.diag(latents.kappa[j])
@@ -199,17 +199,23 @@ def test_a_density_without_a_value_anywhere_still_gives_a_draw():
 def test_the_fit_is_as_good_as_the_peers(roughness):
     unit, _, _ = observations(30)
     value = np.cos(7 * unit[:, 0]) + unit[:, 1] ** 2 + 0.05 * np.random.default_rng(2).normal(size=30)
-    evidence = level.Evidence(unit, np.zeros((1, 30, 0)), value, level.Structure(roughness))
+    evidence = level_model.Evidence(unit, np.zeros((1, 30, 0)), value, level_model.Structure(roughness))
     mode, best = maximise(
-        Rival(evidence, level.free(level.Structure(roughness), 2, 0), level.starts(2, 0), level.prior(2, 0)[1]), 100
+        Rival(
+            evidence,
+            level_model.free(level_model.Structure(roughness), 2, 0),
+            level_model.starts(2, 0),
+            level_model.prior(2, 0)[1],
+        ),
+        100,
     )
     kernel = ConstantKernel(1.0) * PEERS[roughness]([0.5, 0.5]) + WhiteKernel(1e-2) + ConstantKernel(1.0, "fixed")
     peer = GaussianProcessRegressor(kernel, n_restarts_optimizer=3, random_state=0).fit(unit, value)
     theta = peer.kernel_.theta
-    found = np.array([*theta[1:3], theta[0], np.log(np.exp(theta[3]) - level.SMALLEST_NOISE), *mode[4:]])
+    found = np.array([*theta[1:3], theta[0], np.log(np.exp(theta[3]) - level_model.SMALLEST_NOISE), *mode[4:]])
     # Under the same density ours is at least as good; and the likelihood alone, which the peer maximises, is near its.
     assert best >= evidence(found) - 1e-2
-    mean, deviation = level.prior(2, 0)
+    mean, deviation = level_model.prior(2, 0)
     likelihood = best - np.sum(scipy.stats.norm(mean, deviation).logpdf(mode)[:4]) - 15 * np.log(2 * np.pi)
     assert likelihood > peer.log_marginal_likelihood_value_ - 3.0
 
@@ -219,7 +225,7 @@ def test_draws_have_the_moments_of_the_exact_posterior(roughness):
     num = 4000
     unit, _, value = observations(12)
     flat = np.array([np.log(0.4), np.log(0.7), np.log(1.5), np.log(0.01), 0.0, 0.0])
-    hyper = level.Hyper.of(flat, 2, level.Structure(roughness))
+    hyper = level_model.Hyper.of(flat, 2, level_model.Structure(roughness))
     kernel = ConstantKernel(hyper.amplitude) * PEERS[roughness](hyper.length) + ConstantKernel(1.0)
     peer = GaussianProcessRegressor(kernel, alpha=hyper.noise, optimizer=None).fit(unit, value)
     at = np.random.default_rng(3).uniform(size=(4, 2))
@@ -245,7 +251,7 @@ def test_draws_with_links_are_regressions_on_their_own_lower_outputs():
     lower = slopes[:, None, None] * np.sin(4 * unit[:, :1])[None]
     value = 0.3 + 0.8 * np.sin(4 * unit[:, 0])
     flat = np.array([0.0, 0.0, np.log(1e-6), np.log(1e-6), 0.0, 0.0, 0.0])
-    hyper = level.Hyper.of(flat, 2, level.Structure(0.0, linked=True))
+    hyper = level_model.Hyper.of(flat, 2, level_model.Structure(0.0, linked=True))
     draws = condition(np.random.default_rng(0), unit, lower, value, [hyper] * 2, num_features=64, num_rows=10)
     at = np.random.default_rng(1).uniform(size=(5, 2))
     below = jnp.asarray(slopes[:, None, None] * np.sin(4 * at[:, :1])[None], jnp.float32)
@@ -258,7 +264,9 @@ def test_an_update_of_millions_keeps_its_digits_and_gives_gradients_without_a_wa
     rng = np.random.default_rng(0)
     unit = rng.uniform(size=(60, 2))
     value = np.sin(3 * unit[:, 0]) * np.cos(2 * unit[:, 1])
-    hyper = level.Hyper.of(np.array([0.0, 0.0, np.log(300.0), np.log(1e-10), 0.0, 0.0]), 2, level.Structure(0.0))
+    hyper = level_model.Hyper.of(
+        np.array([0.0, 0.0, np.log(300.0), np.log(1e-10), 0.0, 0.0]), 2, level_model.Structure(0.0)
+    )
     draws = condition(rng, unit, np.zeros((16, 60, 0)), value, [hyper] * 2, num_features=256, num_rows=64)
     assert np.abs(draws.update).max() > 1e5
     at = jnp.asarray(unit, jnp.float32)

@@ -1,4 +1,4 @@
-"""Gaussian processes: one a level, coregionalised, or chained as the paper chains its networks."""
+"""Learn with Gaussian processes: one per level, coregionalised, or chained as the paper chains its networks."""
 
 from bmbo.surrogates.gp.autoregressive import AutoRegressiveGP
 from bmbo.surrogates.gp.coregional import CoregionalGP

@@ -1,8 +1,8 @@
-"""The paper's chain with a Gaussian process in place of each network, and a judgement of each link.
+"""Chain Gaussian processes as the paper chains its networks, and decide how far each link can be trusted.
 
-Every level is learned in turn, from its own observations and the lower levels' outputs there. Rival models of a level
-(without lower outputs, linear in them, bent in them; smooth or rough) are weighed by their evidence, so that a useless
-lower level costs nothing and a good one is used.
+The levels are learned one after the other, each from its own observations and the outputs of the lower levels there.
+Rival models of a level are weighed by their evidence: without lower outputs, linear in them, or bent in them; smooth or
+rough. So a useless lower level does no harm, and a good one is used.
 """
 
 from collections.abc import Sequence
@@ -15,33 +15,34 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 from threadpoolctl import threadpool_limits
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.surrogates.gp import level_model as model
 from bmbo.surrogates.gp.chain_posterior import ChainPosterior, Links, seen
-from bmbo.surrogates.gp.hyperparameter_draws import Draws, Rival, search
+from bmbo.surrogates.gp.hyperparameter_draws import Draws, Rival, check_num_hyper, search
 from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, check_kernels
 from bmbo.surrogates.gp.pathwise_draws import LevelDraws, condition, drawn_rows
 
 Coupling = Literal["alone", "linear", "bent"]
 
 LINK_ODDS = 3.0
-"""Log prior odds against a link, twenty to one: what counts as strong evidence (Kass and Raftery 1995).
+"""Log prior odds against a link, twenty to one: this is called strong evidence (Kass and Raftery 1995).
 
-With even odds Branin's misleading levels cost 0.45 nats a test point at 25 observations and with these 0.09; on Levy,
-where the link is real, nothing changed."""
+With even odds, Branin's misleading levels cost 0.45 nats per test point at 25 observations. With these odds they cost
+0.09. On Levy, where the link is real, nothing changed.
+"""
 
 Warm = tuple[Floats, ...]
-"""The best hyperparameters of every rival model, one row each, of every level."""
+"""The best hyperparameters of every rival model, one row each, for every level."""
 
 
 @dataclass(frozen=True)
 class ChainInfo:
-    """What a fit found.
+    """Describe what a fit found.
 
     Attributes:
         rivals: kernel and coupling of each rival model, for each level.
         shares: their posterior probabilities.
-        log_evidence: of each level's values given the lower levels, without the constant of Gaussians.
+        log_evidence: log evidence of each level's values given the lower levels, without the constant of Gaussians.
     """
 
     rivals: tuple[tuple[tuple[Kernel, Coupling], ...], ...]
@@ -51,18 +52,19 @@ class ChainInfo:
 
 @dataclass(frozen=True)
 class AutoRegressiveGP:
-    """A deep auto-regressive Gaussian process.
+    """Learn with a deep auto-regressive Gaussian process.
 
     Args:
-        kernels: of the processes over the cube, weighed by evidence.
-        couplings: how lower outputs may enter, weighed likewise.
+        kernels: kernels of the processes over the cube, weighed by evidence.
+        couplings: how lower outputs may enter, weighed by evidence too.
         links: which lower levels a level sees.
-        num_functions: draws in the posterior.
-        num_hyper: draws of the hyperparameters among them; must divide `num_functions`. 1 keeps the best maximum.
-        num_features: random Fourier features of a prior draw.
-        num_proposals: draws that weigh each rival.
-        num_lower: draws of the lower outputs over which what they explain is averaged.
-        max_steps: of a search for a maximum.
+        num_functions: number of draws in the posterior.
+        num_hyper: number of draws of the hyperparameters among them; must divide `num_functions`. With 1, the best
+            maximum is used.
+        num_features: number of random Fourier features of a prior draw.
+        num_proposals: number of draws that weigh each rival.
+        num_lower: number of draws of the lower outputs over which their explanation of the values is averaged.
+        max_steps: most steps of a search for a maximum.
     """
 
     kernels: tuple[Kernel, ...] = ("rbf", "matern52")
@@ -81,12 +83,11 @@ class AutoRegressiveGP:
             raise ValueError(f"couplings must be some of {', '.join(get_args(Coupling))}; got {self.couplings!r}")
         if self.links not in get_args(Links):
             raise ValueError(f"links must be one of {', '.join(get_args(Links))}; got {self.links!r}")
-        if self.num_functions % self.num_hyper:
-            raise ValueError(f"num_hyper must divide num_functions, got {self.num_hyper} and {self.num_functions}")
+        check_num_hyper(self.num_hyper, self.num_functions)
 
     def fit(self, key: PRNGKeyArray, data: Dataset, warm: Warm | None = None) -> tuple[ChainPosterior, Warm, ChainInfo]:
         """See `Surrogate`; `warm` holds the best hyperparameters of each rival model."""
-        with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads only wait for each other
+        with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would only wait for each other
             return self._fit(np.random.default_rng(np.asarray(jax.random.bits(key, (4,)))), data, warm)
 
     def _fit(
@@ -108,7 +109,7 @@ class AutoRegressiveGP:
     def _fit_level(
         self, rng: np.random.Generator, data: Dataset, below: ChainPosterior, warm: Floats | None
     ) -> tuple[LevelDraws, Draws]:
-        """The next level above some: its functions and its hyperparameters."""
+        """Return the functions and the hyperparameters of the next level above the given ones."""
         level = len(below.levels)
         rows = data.rows(level)
         mask = np.asarray(data.mask[rows])
@@ -142,7 +143,7 @@ class AutoRegressiveGP:
         return draws, found
 
     def _rivals(self, level: int) -> tuple[tuple[Kernel, Coupling], ...]:
-        """Kernels and couplings that a level weighs; where it sees nothing below there is nothing to couple."""
+        """Return the kernels and couplings that a level weighs; a level that sees no other has nothing to couple."""
         alone = seen(level, self.links) == slice(level, level) or level == 0
         couplings: Sequence[Coupling] = ("alone",) if alone else self.couplings
         return tuple((kernel, coupling) for coupling in couplings for kernel in self.kernels)

@@ -1,7 +1,6 @@
-"""Functions of all levels, each level seeing the outputs of those below."""
+"""Hold functions of all levels, where each level sees the outputs of the levels below."""
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Literal
 
 import jax
@@ -14,18 +13,18 @@ Links = Literal["all", "previous", "none"]
 
 
 def seen(level: int, links: Links) -> slice:
-    """The lower levels whose outputs a level sees."""
+    """Return the lower levels whose outputs a level sees."""
     first = {"all": 0, "previous": max(level - 1, 0), "none": level}[links]
     return slice(first, level)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["levels"], meta_fields=["links"])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ChainPosterior:
-    """Functions of each level, lowest first, chained: draw s of a level sees the outputs of draw s of those below."""
+    """Hold functions of each level, lowest first: draw s of a level sees the outputs of draw s of the levels below."""
 
     levels: tuple[LevelDraws, ...]
-    links: Links
+    links: Links = field(metadata={"static": True})
 
     @jax.jit
     def draw(self, unit: Float[Array, "q d"]) -> Float[Array, "s q m"]:

@@ -1,8 +1,7 @@
-"""A Gaussian process over points and levels at once, drawn jointly: the surrogate of MF-MES (Takeno et al. 2020)."""
+"""Learn with one Gaussian process over points and levels: the surrogate of MF-MES (Takeno et al. 2020)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations_with_replacement
 
 import jax
@@ -12,28 +11,24 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.linalg import cho_solve
 from threadpoolctl import threadpool_limits
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.surrogates.gp.coregional_model import Evidence, Latents, Sizes
-from bmbo.surrogates.gp.hyperparameter_draws import Rival, search
+from bmbo.surrogates.gp.hyperparameter_draws import Rival, check_num_hyper, search
 from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, check_kernels, frequencies
 from bmbo.surrogates.gp.level_model import robust_factor
 from bmbo.surrogates.gp.pathwise_draws import double, drawn_rows, own_update, shared_update
 from bmbo.surrogates.networks import cosine
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["frequency", "phase", "weights", "log_length", "roughness", "update", "unit", "noise_each"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class CoregionalPosterior:
-    """t functions under each of h hyperparameters, as sums over j latent processes.
+    """Hold t functions under each of h hyperparameters, as sums over j latent processes.
 
     Attributes:
-        frequency, phase, weights: of the prior's features, every process's own, loadings included.
+        frequency, phase, weights: of the features of the prior; each process has its own, and loadings are included.
         log_length, roughness: of the kernels between points and observations.
-        update: the kernels' weights, the covariance between levels included; zeros where padded.
+        update: weights of the kernels, with the covariance between levels; zeros where padded.
         unit: the observed points of all levels.
         noise_each: variance of an observation, under each of the hyperparameters.
     """
@@ -84,7 +79,7 @@ class CoregionalPosterior:
 
 @dataclass(frozen=True)
 class LatentDraws:
-    """What one set of hyperparameters adds to a posterior, on the host; `update` without padding."""
+    """Hold what one set of hyperparameters adds to a posterior, on the host; `update` has no padding."""
 
     frequency: Floats
     phase: Floats
@@ -97,12 +92,12 @@ class LatentDraws:
 
 @dataclass(frozen=True)
 class CoregionalInfo:
-    """What a fit found.
+    """Describe what a fit found.
 
     Attributes:
         rivals: the kernels of the latent processes in each rival model.
         shares: their posterior probabilities.
-        log_evidence: of all values, without the constant of Gaussians.
+        log_evidence: log evidence of all values, without the constant of Gaussians.
     """
 
     rivals: tuple[tuple[Kernel, ...], ...]
@@ -112,16 +107,17 @@ class CoregionalInfo:
 
 @dataclass(frozen=True)
 class CoregionalGP:
-    """A linear model of coregionalisation, fitted to all levels at once.
+    """Fit a linear model of coregionalisation to all levels at once.
 
     Args:
-        kernels: of the latent processes, in any combination, weighed by evidence.
-        num_latent: latent processes; None takes one a level.
-        num_functions: draws in the posterior.
-        num_hyper: draws of the hyperparameters among them; must divide `num_functions`. 1 keeps the best maximum.
-        num_features: random Fourier features of each latent process.
-        num_proposals: draws that weigh each combination.
-        max_steps: of a search for a maximum.
+        kernels: kernels of the latent processes, in any combination, weighed by evidence.
+        num_latent: number of latent processes; None takes one per level.
+        num_functions: number of draws in the posterior.
+        num_hyper: number of draws of the hyperparameters among them; must divide `num_functions`. With 1, the best
+            maximum is used.
+        num_features: number of random Fourier features of each latent process.
+        num_proposals: number of draws that weigh each combination.
+        max_steps: most steps of a search for a maximum.
     """
 
     kernels: tuple[Kernel, ...] = ("rbf", "matern52")
@@ -134,8 +130,7 @@ class CoregionalGP:
 
     def __post_init__(self) -> None:
         check_kernels(self.kernels)
-        if self.num_functions % self.num_hyper:
-            raise ValueError(f"num_hyper must divide num_functions, got {self.num_hyper} and {self.num_functions}")
+        check_num_hyper(self.num_hyper, self.num_functions)
 
     def fit(
         self, key: PRNGKeyArray, data: Dataset, warm: Floats | None = None
@@ -153,7 +148,7 @@ class CoregionalGP:
             Rival(density, deviation > 0, sizes.starts() if warm is None else [warm[place]], deviation)
             for place, density in enumerate(densities)
         ]
-        with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads only wait for each other
+        with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would only wait for each other
             found = search(rng, models, num=self.num_hyper, num_proposals=self.num_proposals, max_steps=self.max_steps)
             parts = [
                 self.condition(rng, densities[owner], Latents.of(flat, sizes))
@@ -163,7 +158,7 @@ class CoregionalGP:
         return self.posterior(parts, data), found.modes, info
 
     def condition(self, rng: np.random.Generator, model: Evidence, latents: Latents) -> LatentDraws:
-        """Functions under one set of hyperparameters: prior draws of every process, and the update."""
+        """Return functions under one set of hyperparameters: prior draws of every process, and the update."""
         num, count = self.num_functions // self.num_hyper, self.num_features
         dim, (num_latent, num_levels) = model.unit.shape[1], latents.loading.shape
         kinds = zip(model.roughness, latents.length, strict=True)
@@ -175,7 +170,7 @@ class CoregionalGP:
         )
         weights = latents.loading[..., None] * shared + np.sqrt(latents.kappa)[..., None] * own
         weights = weights * np.sqrt(latents.amplitude / count)[:, None, None]
-        # Rounded as the draws will have them, so that the update takes off what is really there.
+        # Rounded like the stored draws, so that the update corrects exactly these.
         frequency, phase, weights = (part.astype(np.float32).astype(np.float64) for part in (frequency, phase, weights))
         phi = np.sqrt(2.0) * np.cos(np.einsum("nd,jfd->jnf", model.unit, frequency) + phase[:, None])
         prior = np.zeros((num, len(model.value)))
@@ -200,7 +195,7 @@ class CoregionalGP:
         )
 
     def posterior(self, parts: Sequence[LatentDraws], data: Dataset) -> CoregionalPosterior:
-        """Functions under several hyperparameters put together, with room for more observations."""
+        """Return the functions under several hyperparameters together, with room for more observations."""
         known = np.asarray(data.unit, np.float64)[np.asarray(data.mask)]
         missing = drawn_rows(len(known)) - len(known)
         update = np.stack([np.pad(part.update, ((0, 0), (0, 0), (0, 0), (0, missing))) for part in parts])

@@ -1,21 +1,29 @@
-"""The model of all levels at once: linear in a few latent Gaussian processes.
+"""Model all levels at once: each is a linear combination of a few latent Gaussian processes.
 
-cov(f_m(x), f_m'(x')) = sum_j a_j k_j(x, x') (w_jm w_jm' + kappa_jm [m = m'])    (Takeno et al. 2020)
+    cov(f_m(x), f_m'(x')) = sum_j a_j k_j(x, x') (w_jm w_jm' + kappa_jm [m = m'])
+
+This is the model of Takeno et al. 2020: j counts the latent processes.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky
 
 from bmbo.surrogates.gp.kernels import Floats, correlation_and_slope, length_prior
-from bmbo.surrogates.gp.level_model import JITTER, LARGEST_LOG, SMALLEST_NOISE
+from bmbo.surrogates.gp.level_model import (
+    JITTER,
+    LARGEST_LOG,
+    SMALLEST_NOISE,
+    log_evidence,
+    log_evidence_and_slope,
+    log_gaussian,
+)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Latent processes, levels and coordinates: how a vector of hyperparameters is cut."""
+    """Hold the numbers of latent processes, levels and coordinates, by which a vector of hyperparameters is split."""
 
     num_latent: int
     num_levels: int
@@ -23,11 +31,11 @@ class Sizes:
 
     @property
     def each(self) -> int:
-        """Numbers of one latent process: lengths, amplitude, loadings, log kappas."""
+        """Return how many numbers one latent process has: lengths, amplitude, loadings, log kappas."""
         return self.dim + 1 + 2 * self.num_levels
 
     def prior(self) -> tuple[Floats, Floats]:
-        """Mean and deviation of each number, all Gaussian."""
+        """Return the mean and the deviation of each number; all are Gaussian."""
         length, spread = length_prior(self.dim)
         zeros, ones = [0.0] * self.num_levels, [1.0] * self.num_levels
         mean = ([length] * self.dim + [0.0] + zeros + [np.log(0.1)] * self.num_levels) * self.num_latent
@@ -35,7 +43,10 @@ class Sizes:
         return np.asarray(mean + [np.log(1e-4)] * self.num_levels), np.asarray(deviation + [4.0] * self.num_levels)
 
     def starts(self) -> list[Floats]:
-        """A first process that all levels share and others that tell them apart; with little noise, and with much."""
+        """Return two starts, one with little noise and one with much.
+
+        The first process is shared by all levels, and the others tell the levels apart.
+        """
         found: list[Floats] = []
         for length, noise in ((0.3, 1e-4), (1.0, 0.1)):
             start, _ = self.prior()
@@ -51,7 +62,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Latents:
-    """Hyperparameters with names; j latent processes."""
+    """Hold hyperparameters with names, for j latent processes."""
 
     length: Floats  # [j d]
     amplitude: Floats  # [j]
@@ -61,7 +72,7 @@ class Latents:
 
     @classmethod
     def of(cls, flat: Floats, sizes: Sizes) -> "Latents":
-        """From the vector that is searched."""
+        """Return the hyperparameters of a vector that is searched."""
         grid = flat[: -sizes.num_levels].reshape(sizes.num_latent, sizes.each)
         logs, dim, num = np.minimum(grid, LARGEST_LOG), sizes.dim, sizes.num_levels
         noise = SMALLEST_NOISE + np.exp(np.minimum(flat[-num:], LARGEST_LOG))
@@ -70,34 +81,31 @@ class Latents:
 
     @property
     def between(self) -> Floats:
-        """Covariance of the levels under each process, its amplitude aside: [j m m]."""
+        """Return the covariance of the levels under each process, without its amplitude: [j m m]."""
         return self.loading[:, :, None] * self.loading[:, None] + np.stack([np.diag(kappa) for kappa in self.kappa])
 
 
 class Evidence:
-    """Log joint density of all levels' values and the hyperparameters, and its gradient."""
+    """Compute the log joint density of all levels' values and the hyperparameters, and its gradient."""
 
     def __init__(self, unit: Floats, level: NDArray[np.int64], value: Floats, roughness: Floats, sizes: Sizes) -> None:
-        """Points [n d], their levels [n] and values [n], and the kernel of each process [j]."""
+        """Take points [n d], their levels [n] and values [n], and the kernel of each process [j]."""
         self.unit, self.level, self.value, self.roughness, self._sizes = unit, level, value, roughness, sizes
         self._squares = [np.subtract.outer(column, column) ** 2 for column in unit.T]
         self._of_level = np.eye(sizes.num_levels)[level]
 
     def __call__(self, flat: Floats) -> float:
-        """The log density; minus infinity where the covariance cannot be factorised."""
-        factor = self._factor(Latents.of(flat, self._sizes))
-        return -np.inf if factor is None else self._log_prior(flat)[0] + self._evidence(factor)[0]
+        """Return the log density; minus infinity if the covariance cannot be factorised."""
+        solved = log_evidence(self.covariance(Latents.of(flat, self._sizes)), self.value)
+        return -np.inf if solved is None else self._log_prior(flat)[0] + solved[0]
 
     def with_gradient(self, flat: Floats) -> tuple[float, Floats]:
-        """The log density and its gradient."""
+        """Return the log density and its gradient."""
         latents, sizes = Latents.of(flat, self._sizes), self._sizes
-        factor = self._factor(latents)
-        if factor is None:
+        solved = log_evidence_and_slope(self.covariance(latents), self.value)
+        if solved is None:
             return -np.inf, np.zeros_like(flat)
-        evidence, weights = self._evidence(factor)
-        if len(weights) == 0:
-            return self._log_prior(flat)
-        pull = 0.5 * (np.outer(weights, weights) - cho_solve((factor, True), np.eye(len(weights))))
+        evidence, pull = solved
         log_prior, gradient = self._log_prior(flat)
         diagonal = np.diag(pull)
         parts = [self._latent_gradient(latents, place, pull) for place in range(sizes.num_latent)]
@@ -106,36 +114,19 @@ class Evidence:
         return evidence + log_prior, gradient
 
     def covariance(self, latents: Latents) -> Floats:
-        """Of the values."""
+        """Return the covariance of the values."""
         covariance = np.diag(latents.noise[self.level] + JITTER * np.sum(latents.amplitude))
         for place, between in enumerate(latents.between):
             process, _ = self._process(latents, place)
             covariance += latents.amplitude[place] * process * between[np.ix_(self.level, self.level)]
         return covariance
 
-    def _factor(self, latents: Latents) -> Floats | None:
-        covariance = self.covariance(latents)
-        if len(covariance) == 0:
-            return covariance
-        if not np.all(np.isfinite(covariance)):
-            return None
-        try:
-            return cholesky(covariance, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            return None
-
-    def _evidence(self, factor: Floats) -> tuple[float, Floats]:
-        if len(self.value) == 0:
-            return 0.0, self.value
-        weights = cho_solve((factor, True), self.value, check_finite=False)
-        return -0.5 * float(self.value @ weights) - float(np.sum(np.log(np.diag(factor)))), weights
-
     def _process(self, latents: Latents, place: int) -> tuple[Floats, Floats]:
         scaled = [square / length**2 for square, length in zip(self._squares, latents.length[place], strict=True)]
         return correlation_and_slope(np.sum(scaled, axis=0), float(self.roughness[place]))
 
     def _latent_gradient(self, latents: Latents, place: int, pull: Floats) -> Floats:
-        """By the numbers of one process, in their order."""
+        """Return the gradient by the numbers of one process, in their order."""
         process, slope = self._process(latents, place)
         amplitude, between = latents.amplitude[place], latents.between[place]
         spread = between[np.ix_(self.level, self.level)]
@@ -150,7 +141,4 @@ class Evidence:
         return np.concatenate([by_length, [by_amplitude], 2.0 * by_between @ latents.loading[place], by_kappa])
 
     def _log_prior(self, flat: Floats) -> tuple[float, Floats]:
-        mean, deviation = self._sizes.prior()
-        white = (flat - mean) / deviation
-        constant = np.sum(np.log(deviation)) + 0.5 * len(flat) * np.log(2.0 * np.pi)
-        return -0.5 * float(white @ white) - float(constant), -white / deviation
+        return log_gaussian(flat, *self._sizes.prior(), np.ones(len(flat), bool))

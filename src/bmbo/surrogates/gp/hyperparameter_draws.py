@@ -1,7 +1,7 @@
-"""Hyperparameters of rival models: maxima from several starts, then draws weighted by evidence.
+"""Draw hyperparameters of rival models: maxima from several starts, then draws weighted by evidence.
 
-Around its maximum a posterior is close to a Gaussian (Laplace). Draws from a slightly wider one, each weighted by how
-much more likely the model holds it, give the model's evidence and draws of its hyperparameters at once.
+Around its maximum, a posterior is close to a Gaussian (Laplace). Draws come from a slightly wider Gaussian. Their
+importance weights give the evidence of the model and draws of its hyperparameters at once.
 """
 
 from collections.abc import Sequence
@@ -16,40 +16,47 @@ from scipy.special import logsumexp
 from bmbo.surrogates.gp.kernels import Floats
 
 WIDER = 1.2
-"""How much wider than the Laplace approximation draws are proposed: too wide wastes some, too narrow misleads."""
+"""Width of the proposal, in widths of the Laplace approximation: too wide wastes draws, too narrow gives wrong
+weights."""
 
 DIFFERENCE = 1e-3
-"""Step of differences of the gradient in log hyperparameters: past rounding, and still local."""
+"""Step for differences of the gradient in log hyperparameters: large compared with rounding, and still local."""
 
 HOPELESS = 15.0
-"""A maximum this far, in nats, below a rival's needs no evidence: the widths of two posteriors differ by less."""
+"""A maximum this far, in nats, below the best one needs no evidence: the widths of two posteriors differ by less."""
 
 NOT_FINITE = 1e12
-"""What a search is told of a place without a value."""
+"""Loss that a search receives at a place without a value."""
+
+
+def check_num_hyper(num_hyper: int, num_functions: int) -> None:
+    """Raise ValueError unless the functions divide evenly among the draws of the hyperparameters."""
+    if num_functions % num_hyper:
+        raise ValueError(f"num_hyper must divide num_functions, got {num_hyper} and {num_functions}")
 
 
 @runtime_checkable
 class Density(Protocol):
-    """A log joint density over vectors of hyperparameters."""
+    """Describe a log joint density over vectors of hyperparameters."""
 
     def __call__(self, flat: Floats) -> float:
-        """The log density."""
+        """Return the log density."""
         ...
 
     def with_gradient(self, flat: Floats) -> tuple[float, Floats]:
-        """The log density and its gradient."""
+        """Return the log density and its gradient."""
         ...
 
 
 @dataclass(frozen=True)
 class Rival:
-    """One model.
+    """Describe one model.
 
     Attributes:
-        density: of data and hyperparameters.
-        free: which coordinates it has.
-        starts: where a search begins.
-        deviation: how far the prior of each coordinate reaches.
+        density: joint density of data and hyperparameters.
+        free: which coordinates the model has.
+        starts: where searches begin.
+        deviation: prior deviation of each coordinate.
         log_odds: log prior probability, up to a constant shared by all rivals.
     """
 
@@ -62,14 +69,14 @@ class Rival:
 
 @dataclass(frozen=True)
 class Draws:
-    """Hyperparameters in proportion to evidence.
+    """Hold hyperparameters drawn in proportion to evidence.
 
     Attributes:
         flat: the drawn vectors.
-        owner: which rival each is of.
+        owner: the rival of each vector.
         shares: posterior probability of each rival.
         modes: the best maximum of each rival.
-        log_evidence: of all rivals together, each with its prior probability.
+        log_evidence: log evidence of all rivals together, each with its prior probability.
     """
 
     flat: Floats
@@ -80,7 +87,7 @@ class Draws:
 
 
 def search(rng: np.random.Generator, rivals: Sequence[Rival], *, num: int, num_proposals: int, max_steps: int) -> Draws:
-    """Draws hyperparameters of all rivals; a single draw is the likeliest rival's maximum itself."""
+    """Return hyperparameters drawn from all rivals; a single draw is the maximum of the most probable rival."""
     found = [maximise(rival, max_steps) for rival in rivals]
     modes, best = np.stack([mode for mode, _ in found]), max(value for _, value in found)
     draws, log_weights = (
@@ -97,14 +104,15 @@ def search(rng: np.random.Generator, rivals: Sequence[Rival], *, num: int, num_p
     if num == 1 or not np.isfinite(evidence):
         winner = np.full(num, np.argmax(shares))
         return Draws(modes[winner], winner, shares, modes, evidence)
-    # Systematic resampling meets the weights to within one draw; then in random order, for the next level's sake.
+    # Systematic resampling follows the weights to within one draw. Random order, so that the levels of a chain combine
+    # draws at random.
     places = (rng.uniform() + np.arange(num)) / num
     chosen = rng.permutation(np.minimum(np.searchsorted(np.cumsum(weights), places), weights.size - 1))
     return Draws(draws.reshape(-1, modes.shape[1])[chosen], chosen // num_proposals, shares, modes, evidence)
 
 
 def maximise(rival: Rival, max_steps: int) -> tuple[Floats, float]:
-    """The best local maximum over the free coordinates; the others stay as they start."""
+    """Return the best local maximum over the free coordinates and its value; other coordinates stay at their start."""
     free, best, best_value = rival.free, rival.starts[0], -np.inf
 
     def loss(part: Floats, start: Floats) -> tuple[float, Floats]:
@@ -114,7 +122,7 @@ def maximise(rival: Rival, max_steps: int) -> tuple[Floats, float]:
         return -value, -gradient[free]
 
     for start in rival.starts:
-        # Ends where a step gains less than a hundred-thousandth: a hundredth of a nat out of a thousand.
+        # The search ends if a step gains less than a hundred-thousandth: a hundredth of a nat out of a thousand.
         options = {"maxiter": max_steps, "ftol": 1e-5, "gtol": 1e-2}
         found = minimize(loss, start[free], (start,), jac=True, method="L-BFGS-B", options=options)
         if -float(found.fun) > best_value:
@@ -129,7 +137,7 @@ def _with(whole: Floats, free: NDArray[np.bool_], part: Floats) -> Floats:
 
 
 def _proposed(rng: np.random.Generator, rival: Rival, mode: Floats, num: int) -> tuple[Floats, Floats]:
-    """Draws around a maximum, and the logs of their importance weights."""
+    """Return draws around a maximum, and the logarithms of their importance weights."""
     scale = rival.deviation[rival.free]
     values, vectors = np.linalg.eigh(_precision(rival, mode) * np.outer(scale, scale))
     # A direction that the data leave open, or a saddle, is no wider than the prior.
@@ -143,7 +151,7 @@ def _proposed(rng: np.random.Generator, rival: Rival, mode: Floats, num: int) ->
 
 
 def _precision(rival: Rival, mode: Floats) -> Floats:
-    """Minus the Hessian, by differences of the gradient."""
+    """Return minus the Hessian, by differences of the gradient."""
     _, here = rival.density.with_gradient(mode)
     steps = DIFFERENCE * np.eye(len(mode))[rival.free]
     rows = np.asarray([(here - rival.density.with_gradient(mode + step)[1])[rival.free] for step in steps])
@@ -152,9 +160,10 @@ def _precision(rival: Rival, mode: Floats) -> Floats:
 
 
 def _weighed(log_weights: Floats) -> tuple[Floats, Floats]:
-    """Each rival's share, and the weight of each of its draws, flat.
+    """Return the share of each rival, and the weights of all draws in one flat array.
 
-    Weights are truncated at root-num times their mean (Ionides 2008): one lucky draw must not be the whole ensemble.
+    Weights are truncated at their mean times the square root of their number (Ionides 2008), so that one lucky draw is
+    not the whole ensemble.
     """
     top = np.max(log_weights)
     weights = np.exp(log_weights - top) if np.isfinite(top) else np.ones_like(log_weights)

@@ -1,10 +1,10 @@
-"""One Gaussian process a level, none knowing of the others: the surrogate of MF-GP-UCB (Kandasamy et al. 2016)."""
+"""Learn with one independent Gaussian process per level: the surrogate of MF-GP-UCB (Kandasamy et al. 2016)."""
 
 from dataclasses import dataclass
 
 from jaxtyping import PRNGKeyArray
 
-from bmbo.history.dataset import Dataset
+from bmbo.history import Dataset
 from bmbo.surrogates.gp.autoregressive import AutoRegressiveGP, ChainInfo, Warm
 from bmbo.surrogates.gp.chain_posterior import ChainPosterior
 from bmbo.surrogates.gp.kernels import Kernel
@@ -12,7 +12,10 @@ from bmbo.surrogates.gp.kernels import Kernel
 
 @dataclass(frozen=True)
 class IndependentGPs:
-    """A chain without links; with one level a plain Gaussian process. Arguments as for `AutoRegressiveGP`."""
+    """Learn with a chain without links; with one level, this is a plain Gaussian process.
+
+    The arguments are those of `AutoRegressiveGP`.
+    """
 
     kernels: tuple[Kernel, ...] = ("rbf", "matern52")
     num_functions: int = 256

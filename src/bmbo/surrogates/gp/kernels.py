@@ -1,7 +1,6 @@
-"""Stationary correlations over the cube, the features that draw functions from them, and their length-scales' prior.
+"""Compute stationary correlations over the cube, random features of them, and the prior of their length-scales.
 
-Squared-exponential and Matern-5/2 are told apart by a number, so that functions of either kind stand side by side in
-one array.
+A number distinguishes squared-exponential and Matern-5/2, so that functions of both kinds can be in one array.
 """
 
 from typing import Literal, get_args
@@ -15,19 +14,20 @@ Kernel = Literal["rbf", "matern52"]
 Floats = NDArray[np.float64]
 
 ROUGHNESS: dict[Kernel, float] = {"rbf": 0.0, "matern52": 1.0}
-"""The number that tells the kernels apart."""
+"""The number that distinguishes the kernels."""
 
 
 def check_kernels(kernels: tuple[str, ...]) -> None:
-    """Refuses names that are no kernels."""
+    """Raise ValueError for names that are no kernels."""
     unknown = [name for name in kernels if name not in get_args(Kernel)]
     if unknown or not kernels:
         raise ValueError(f"kernels must be some of {', '.join(get_args(Kernel))}; got {kernels!r}")
 
 
 def correlation(square: Float[Array, "*shape"], roughness: Float[Array, ""]) -> Float[Array, "*shape"]:
-    """From squared distances in units of the length-scales."""
-    # The gradient of a root is infinite at zero, that of the correlation is not: a distance of 1e-10 changes neither.
+    """Return correlations from squared distances in units of the length-scales."""
+    # At zero the gradient of a root is infinite, that of the correlation is not. A distance of 1e-10 changes neither
+    # value.
     distance = jnp.sqrt(5.0 * square + 1e-20)
     rough = roughness > 0.5
     polynomial = jnp.where(rough, 1.0 + distance + distance**2 / 3.0, 1.0)
@@ -35,7 +35,7 @@ def correlation(square: Float[Array, "*shape"], roughness: Float[Array, ""]) -> 
 
 
 def correlation_and_slope(square: Floats, roughness: float) -> tuple[Floats, Floats]:
-    """The same on the host, and minus twice its derivative by the squared distance."""
+    """Return the correlation on the host, and minus twice its derivative by the squared distance."""
     if roughness <= 0.5:
         value = np.exp(-0.5 * square)
         return value, value
@@ -47,22 +47,25 @@ def correlation_and_slope(square: Floats, roughness: float) -> tuple[Floats, Flo
 def square_distance(
     one: Float[Array, "q d"], other: Float[Array, "n d"], log_length: Float[Array, " d"]
 ) -> Float[Array, "q n"]:
-    """By differences: the expanded square would cancel to the rounding of the coordinates."""
+    """Return squared distances in units of the length-scales, from differences.
+
+    The expanded square would cancel and leave only the rounding of the coordinates.
+    """
     scale = jnp.exp(-log_length)[None]
     one, other = one * scale, other * scale
     total = jnp.zeros((one.shape[0], other.shape[0]), one.dtype)
-    for axis in range(one.shape[1]):  # never the [q n d] array, which is what would take the time
+    for axis in range(one.shape[1]):  # the whole [q n d] array would take most of the time
         total = total + (one[:, None, axis] - other[None, :, axis]) ** 2
     return total
 
 
 def frequencies(rng: np.random.Generator, num: int, dim: int, roughness: float) -> Floats:
-    """Draws from the spectrum at unit length-scales: Gaussian, or Student's t with 5 degrees of freedom."""
+    """Return draws from the spectrum at unit length-scales: Gaussian, or Student's t with 5 degrees of freedom."""
     normal = rng.standard_normal((num, dim))
     spread = np.sqrt(5.0 / rng.chisquare(5.0, (num, 1)))
     return normal * spread if roughness > 0.5 else normal
 
 
 def length_prior(dim: int) -> tuple[float, float]:
-    """Mean and deviation of log length-scales: Hvarfner et al. 2024, whose mean grows with the cube's diagonal."""
+    """Return mean and deviation of log length-scales (Hvarfner et al. 2024); the mean grows with the dimension."""
     return float(np.sqrt(2.0) + 0.5 * np.log(dim)), float(np.sqrt(3.0))

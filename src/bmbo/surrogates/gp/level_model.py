@@ -1,13 +1,15 @@
-"""The model of one level: a Gaussian process over the cube plus a regression on the outputs of lower levels.
+"""Model one level: a Gaussian process over the cube plus a regression on the outputs of lower levels.
 
     y = delta(x) + w_0 + sum_j w_j f_j(x) + sum_b u_b cos(omega_b . [x, f(x)] + phase_b) + noise
 
-The process delta has an ARD kernel. The weights w are standard Gaussian: outputs have unit variance. The cosines are a
-fixed handful of random features with learned length-scales: what is not linear in the lower outputs, or changes over
-the cube. All weights are integrated out. Without lower levels, or with both links off, it is a plain Gaussian process.
+The process delta has an ARD kernel. The weights w are standard Gaussian, because outputs have unit variance. The
+cosines are a fixed small set of random features with learned length-scales. They describe what is not linear in the
+lower outputs or changes over the cube. All weights are integrated out. Without lower levels, or with both kinds of
+links off, the model is a plain Gaussian process.
 
-A search for hyperparameters is a few hundred evaluations on matrices of a few hundred rows. They run on the host, in
-double precision: nothing to compile, no padding, and no batch of factorisations (see `surrogates.linear`).
+A search for hyperparameters needs a few hundred evaluations on matrices of a few hundred rows. They run on the host, in
+double precision, without compilation or padding. A batch of factorisations on a CPU would not be safe either, see
+`surrogates.bayesian_regression`.
 """
 
 from dataclasses import dataclass
@@ -23,19 +25,19 @@ NUM_BENDS = 32
 """Random features of the lower outputs: enough for a smooth function of two or three standardised numbers."""
 
 SMALLEST_NOISE = 1e-8
-"""Least noise variance of a standardised output: simulators have none, and double precision cannot do without."""
+"""Smallest noise variance of a standardised output. Simulators have no noise, but double precision needs some."""
 
 JITTER = 1e-11
 """Share of the process's variance that is added to the diagonal: a few thousand roundings of double precision."""
 
 
 LARGEST_LOG = 50.0
-"""A search may try anything: beyond this no number is of use, and squares of it stay finite."""
+"""Largest logarithm that a search can reach: larger numbers are useless, and the square of this one is still finite."""
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Which kernel, and whether lower outputs enter linearly and through the cosines."""
+    """Describe the kernel, and whether lower outputs enter linearly and through the cosines."""
 
     roughness: float = 0.0
     linked: bool = False
@@ -44,12 +46,12 @@ class Structure:
 
 @dataclass(frozen=True)
 class Hyper:
-    """Hyperparameters of a level: a vector with names.
+    """Hold the hyperparameters of a level: a vector with names.
 
     Attributes:
-        length, amplitude: of delta, the amplitude as a variance.
+        length, amplitude: of delta; the amplitude is a variance.
         noise: variance of an observation.
-        bend, bend_length: of the cosines: variance; length along the cube, then along each lower output.
+        bend, bend_length: of the cosines: their variance; their length along the cube, then along each lower output.
     """
 
     length: Floats
@@ -61,24 +63,24 @@ class Hyper:
 
     @classmethod
     def of(cls, flat: Floats, dim: int, structure: Structure) -> "Hyper":
-        """From the vector that is searched: logarithms, the noise's of what is above the smallest."""
+        """Return the hyperparameters of a vector of logarithms; the noise comes on top of the smallest noise."""
         numbers = np.exp(np.minimum(flat, LARGEST_LOG))
         amplitude, noise, bend = (float(number) for number in numbers[dim : dim + 3])
         return cls(numbers[:dim], amplitude, SMALLEST_NOISE + noise, bend, numbers[dim + 3 :], structure)
 
 
 def prior(dim: int, num_lower: int) -> tuple[Floats, Floats]:
-    """Mean and deviation of each searched number, all Gaussian."""
+    """Return the mean and the deviation of each searched number; all are Gaussian."""
     length, spread = length_prior(dim)
     mean = [length] * dim + [0.0, np.log(1e-4), np.log(0.1), length] + [np.log(2.0)] * num_lower
-    # Noise from 1e-8 to 1 lies within two and a half deviations; a smooth function over a short length-scale has an
+    # Noise from 1e-8 to 1 lies within two and a half deviations. A smooth function with a short length-scale has an
     # amplitude of a thousand.
     deviation = [spread] * dim + [2.5, 4.0, 2.0, 1.0] + [1.0] * num_lower
     return np.asarray(mean), np.asarray(deviation)
 
 
 def starts(dim: int, num_lower: int) -> list[Floats]:
-    """Where a search begins: wavy with little noise, and smooth with much."""
+    """Return where a search begins: wavy with little noise, and smooth with much."""
     mean, _ = prior(dim, num_lower)
     found: list[Floats] = []
     for length, noise in ((0.3, 1e-4), (1.0, 0.1)):
@@ -89,24 +91,24 @@ def starts(dim: int, num_lower: int) -> list[Floats]:
 
 
 def free(structure: Structure, dim: int, num_lower: int) -> NDArray[np.bool_]:
-    """Which of the searched numbers a structure has."""
+    """Return which of the searched numbers a structure has."""
     return np.asarray([True] * (dim + 2) + [structure.bent] * (2 + num_lower))
 
 
 @cache
 def bend_basis(dim: int, num_lower: int) -> tuple[Floats, Floats]:
-    """Frequencies at unit length-scales and phases of the cosines: a part of the model, the same in every fit."""
+    """Return frequencies, at unit length-scales, and phases of the cosines; they are the same in every fit."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(NUM_BENDS, dim + num_lower)), rng.uniform(0.0, 2.0 * np.pi, NUM_BENDS)
 
 
 def link_features(lower: Floats, hyper: Hyper) -> Floats:
-    """One, and the lower outputs if linked."""
+    """Return a one, and the lower outputs if they are linked."""
     return np.concatenate([np.ones((*lower.shape[:-1], 1)), lower * hyper.structure.linked], axis=-1)
 
 
 def bend_angles(unit: Floats, lower: Floats, hyper: Hyper) -> tuple[Floats, Floats]:
-    """What the cosines are taken of, and its parts along the cube and along each lower output, last axis."""
+    """Return the angles of the cosines, and their parts along the cube and along each lower output in the last axis."""
     dim = unit.shape[-1]
     basis, phase = bend_basis(dim, lower.shape[-1])
     along = np.broadcast_to(unit @ (basis[:, :dim].T / hyper.bend_length[0]), (*lower.shape[:-1], NUM_BENDS))
@@ -116,12 +118,12 @@ def bend_angles(unit: Floats, lower: Floats, hyper: Hyper) -> tuple[Floats, Floa
 
 
 def bend_features(unit: Floats, lower: Floats, hyper: Hyper) -> Floats:
-    """The cosines, times the deviations of their weights."""
+    """Return the cosines times the deviations of their weights."""
     return np.sqrt(2.0 * hyper.bend / NUM_BENDS) * np.cos(bend_angles(unit, lower, hyper)[0])
 
 
 def robust_factor(covariance: Floats) -> Floats:
-    """Lower Cholesky factor; where rounding spoils it, of the same with a little more on the diagonal."""
+    """Return the lower Cholesky factor, with a larger diagonal where rounding makes it necessary."""
     extra = 0.0
     while True:
         try:
@@ -130,15 +132,51 @@ def robust_factor(covariance: Floats) -> Floats:
             extra = max(10.0 * extra, 1e-10 * float(np.max(np.diag(covariance))))
 
 
-class Evidence:
-    """Log joint density of values and hyperparameters under one structure, and its gradient.
+def log_evidence(covariance: Floats, value: Floats) -> tuple[float, Floats, Floats] | None:
+    """Return the log density of Gaussian values, the factor of their covariance, and its inverse times the values.
 
-    The lower outputs are uncertain: what they explain is the covariance of the features over some draws of them, which
-    takes a link for no surer than its lower level is.
+    The density is without the constant of Gaussians. The result is None if the covariance cannot be factorised.
+    """
+    if len(covariance) == 0:
+        return 0.0, covariance, value
+    if not np.all(np.isfinite(covariance)):
+        return None
+    try:
+        factor = cholesky(covariance, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    weights = cho_solve((factor, True), value, check_finite=False)
+    return -0.5 * float(value @ weights) - float(np.sum(np.log(np.diag(factor)))), factor, weights
+
+
+def log_evidence_and_slope(covariance: Floats, value: Floats) -> tuple[float, Floats] | None:
+    """Return the log density of Gaussian values and its derivative by their covariance K: half of (a a^T - K^-1).
+
+    Here a is K^-1 times the values. The result is None if the covariance cannot be factorised.
+    """
+    solved = log_evidence(covariance, value)
+    if solved is None or len(value) == 0:
+        return None if solved is None else (0.0, covariance)
+    evidence, factor, weights = solved
+    return evidence, 0.5 * (np.outer(weights, weights) - cho_solve((factor, True), np.eye(len(weights))))
+
+
+def log_gaussian(flat: Floats, mean: Floats, deviation: Floats, free: NDArray[np.bool_]) -> tuple[float, Floats]:
+    """Return the log density of independent Gaussian numbers, of which only the free ones count, and its gradient."""
+    white = np.where(free, (flat - mean) / deviation, 0.0)
+    constant = np.sum(np.log(deviation[free])) + 0.5 * np.sum(free) * np.log(2.0 * np.pi)
+    return -0.5 * float(white @ white) - float(constant), -white / deviation
+
+
+class Evidence:
+    """Compute the log joint density of values and hyperparameters under one structure, and its gradient.
+
+    The lower outputs are uncertain. So their part of the covariance is the mean over some draws of them: a link counts
+    as no more certain than its lower level.
     """
 
     def __init__(self, unit: Floats, lower: Floats, value: Floats, structure: Structure) -> None:
-        """Observed points [n d], draws of the lower outputs there [g n k], and values [n]."""
+        """Take observed points [n d], draws of the lower outputs there [g n k], and values [n]."""
         self._unit, self._lower, self._value, self._structure = unit, lower, value, structure
         self._dim = unit.shape[1]
         self._squares = [np.subtract.outer(column, column) ** 2 for column in unit.T]
@@ -146,23 +184,19 @@ class Evidence:
         self._free = free(structure, self._dim, lower.shape[-1])
 
     def __call__(self, flat: Floats) -> float:
-        """The log density; minus infinity where the covariance cannot be factorised."""
+        """Return the log density; minus infinity if the covariance cannot be factorised."""
         hyper = Hyper.of(flat, self._dim, self._structure)
-        solved = self._solved(self._covariance(hyper)[0])
+        solved = log_evidence(self._covariance(hyper)[0], self._value)
         return -np.inf if solved is None else self._log_prior(flat)[0] + solved[0]
 
     def with_gradient(self, flat: Floats) -> tuple[float, Floats]:
-        """The log density and its gradient, zero for what the structure has not."""
+        """Return the log density and its gradient, which is zero for numbers that the structure does not have."""
         hyper = Hyper.of(flat, self._dim, self._structure)
         covariance, correlation, slope, phi = self._covariance(hyper)
-        solved = self._solved(covariance)
+        solved = log_evidence_and_slope(covariance, self._value)
         if solved is None:
             return -np.inf, np.zeros_like(flat)
-        evidence, factor, weights = solved
-        if len(weights) == 0:
-            return self._log_prior(flat)
-        # Half of (a a^T - K^-1): the derivative of the evidence by the covariance.
-        pull = 0.5 * (np.outer(weights, weights) - cho_solve((factor, True), np.eye(len(weights))))
+        evidence, pull = solved
         log_prior, gradient = self._log_prior(flat)
         pulled = hyper.amplitude * slope * pull
         for axis, square in enumerate(self._squares):
@@ -175,7 +209,7 @@ class Evidence:
         return evidence + log_prior, np.where(self._free, gradient, 0.0)
 
     def _covariance(self, hyper: Hyper) -> tuple[Floats, Floats, Floats, Floats]:
-        """Of the values; with the process's correlation, its slope, and the cosines."""
+        """Return the covariance of the values, the correlation of the process, its slope, and the cosines."""
         square = sum(square / length**2 for square, length in zip(self._squares, hyper.length, strict=True))
         correlation, slope = correlation_and_slope(np.asarray(square), self._structure.roughness)
         covariance = hyper.amplitude * correlation
@@ -187,27 +221,11 @@ class Evidence:
             covariance += np.tensordot(features, features, axes=([0, 2], [0, 2])) / len(self._lower)
         return covariance, correlation, slope, phi
 
-    def _solved(self, covariance: Floats) -> tuple[float, Floats, Floats] | None:
-        """The evidence, the covariance's factor, and its inverse times the values."""
-        if len(covariance) == 0:
-            return 0.0, covariance, self._value
-        if not np.all(np.isfinite(covariance)):
-            return None
-        try:
-            factor = cholesky(covariance, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            return None
-        weights = cho_solve((factor, True), self._value, check_finite=False)
-        return -0.5 * float(self._value @ weights) - float(np.sum(np.log(np.diag(factor)))), factor, weights
-
     def _log_prior(self, flat: Floats) -> tuple[float, Floats]:
-        mean, deviation = self._prior
-        white = np.where(self._free, (flat - mean) / deviation, 0.0)
-        constant = np.sum(np.log(deviation[self._free])) + 0.5 * np.sum(self._free) * np.log(2.0 * np.pi)
-        return -0.5 * float(white @ white) - float(constant), -white / deviation
+        return log_gaussian(flat, *self._prior, self._free)
 
     def _bend_gradient(self, hyper: Hyper, pulled: Floats) -> Floats:
-        """By the logarithms of the cosines' variance and lengths."""
+        """Return the gradient by the logarithms of the cosines' variance and lengths."""
         angles, parts = bend_angles(self._unit, self._lower, hyper)
         size = np.sqrt(2.0 * hyper.bend / NUM_BENDS)
         by_variance = 0.5 * size * np.sum(pulled * np.cos(angles))

@@ -1,14 +1,16 @@
-"""Functions drawn from the posterior of one level, by pathwise conditioning (Wilson et al. 2020, 2021).
+"""Draw functions from the posterior of one level, by pathwise conditioning (Wilson et al. 2020, 2021).
 
-A draw from the prior, in random Fourier features, plus the exact update that makes it fit the data. With nearly no
-noise the update's weights reach 1e7: on Branin's 65 top points a sum in single precision was off by 0.9 standardised
-units, and the draws here by 7e-6. So it is computed in double precision whatever the caller's, and everything else in
-single precision.
+A function is a draw from the prior, in random Fourier features, plus the exact update that makes it fit the data. With
+nearly no noise, the weights of the update reach 1e7. On Branin's 65 top points, a sum in single precision was wrong by
+0.9 standardised units, and the draws here by 7e-6. So the update is always computed in double precision, and everything
+else in single precision.
+
+This is written by hand because libraries draw values at given points, and we need functions: the same draw is evaluated
+at any point, inside jit, with a gradient, and with its own lower outputs.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -31,9 +33,10 @@ from bmbo.surrogates.networks import cosine
 
 
 def in_double(function: Callable[..., Float[Array, "*s"]]) -> Callable[..., Float[Array, "*s"]]:
-    """The same function with double precision inside, forwards and backwards, and single precision outside.
+    """Return the function with double precision inside, forwards and backwards, and single precision outside.
 
-    Derivatives are traced when a caller asks for them, outside of any context of ours: hence a rule of our own.
+    Derivatives are traced when a caller asks for them, outside any context that we set. So the function has its own
+    rule.
     """
 
     def inside(*arguments: Any) -> Float[Array, "*s"]:
@@ -55,41 +58,37 @@ def in_double(function: Callable[..., Float[Array, "*s"]]) -> Callable[..., Floa
     return wrapped
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["frequency", "phase", "weights"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Waves:
-    """Functions that are sums of cosines: t under each of h sets of f frequencies; scales are included."""
+    """Hold functions that are sums of cosines: t under each of h sets of f frequencies; scales are included."""
 
     frequency: Float[Array, "h f e"]
     phase: Float[Array, "h f"]
     weights: Float[Array, "h t f"]
 
     def shared(self, inputs: Float[Array, "q e"]) -> Float[Array, "h t q"]:
-        """All functions at the same inputs."""
+        """Return all functions at the same inputs."""
         phi = cosine(jnp.einsum("qe,hfe->hqf", inputs, self.frequency) + self.phase[:, None])
         return jnp.einsum("hqf,htf->htq", phi, self.weights)
 
     def own(self, inputs: Float[Array, "h t q e"]) -> Float[Array, "h t q"]:
-        """Each function at inputs of its own."""
+        """Return each function at its own inputs."""
         phi = cosine(jnp.einsum("htqe,hfe->htqf", inputs, self.frequency) + self.phase[:, None, None])
         return jnp.einsum("htqf,htf->htq", phi, self.weights)
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["waves", "links", "bends", "bent", "log_length", "roughness", "update", "unit", "noise"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class LevelDraws:
-    """t functions under each of h hyperparameters.
+    """Hold t functions under each of h hyperparameters.
 
     Attributes:
         waves: draws of the process's prior.
-        links: their offsets, and weights of the lower outputs.
-        bends: their weights of the cosines of the lower outputs; `bent` says whether there are any.
+        links: offsets of the functions, and weights of the lower outputs.
+        bends: weights of the cosines of the lower outputs; `bent` says whether there are any.
         log_length, roughness: of the process, for the kernel between points and observations.
-        update: the kernel's weights, amplitude included; zeros where padded.
+        update: weights of the kernel, with the amplitude; zeros where padded.
         unit: the observed points.
         noise: variance of an observation, under each of the hyperparameters.
     """
@@ -106,17 +105,17 @@ class LevelDraws:
 
     @property
     def num_draws(self) -> int:
-        """Functions in all."""
+        """Return the number of functions."""
         return self.links.shape[0] * self.links.shape[1]
 
     def draw(self, unit: Float[Array, "q d"], lower: Float[Array, "s q k"]) -> Float[Array, "s q"]:
-        """Every function at shared points, each with its own lower outputs there."""
+        """Return every function at shared points, each with its own lower outputs there."""
         own = self.waves.shared(unit) + shared_update(unit, self.unit, self.log_length, self.roughness, self.update)
         each = jnp.broadcast_to(unit, (lower.shape[0], *unit.shape))
         return own.reshape(lower.shape[:2]) + self._linked(each, lower)
 
     def draw_each(self, unit: Float[Array, "s q d"], lower: Float[Array, "s q k"]) -> Float[Array, "s q"]:
-        """Each function at points of its own."""
+        """Return each function at its own points."""
         by_hyper = self._by_hyper(unit)
         update = own_update(by_hyper, self.unit, self.log_length, self.roughness, self.update)
         return (self.waves.own(by_hyper) + update).reshape(unit.shape[:2]) + self._linked(unit, lower)
@@ -125,7 +124,7 @@ class LevelDraws:
         return each.reshape(*self.links.shape[:2], *each.shape[1:])
 
     def _linked(self, unit: Float[Array, "s q d"], lower: Float[Array, "s q k"]) -> Float[Array, "s q"]:
-        """What the lower outputs add; the cosines are skipped where no draw has them."""
+        """Return what the lower outputs add; the cosines are skipped if no draw has them."""
         links = self.links.reshape(-1, self.links.shape[-1])
         linear = links[:, :1] + jnp.einsum("sqk,sk->sq", lower, links[:, 1:])
         if lower.shape[-1] == 0:
@@ -146,7 +145,7 @@ def shared_update(
     roughness: Float[Array, " h"],
     update: Float[Array, "h t n"],
 ) -> Float[Array, "h t q"]:
-    """The kernel between shared points and the observations, times every function's own weights."""
+    """Return the kernel between shared points and the observations, times the weights of every function."""
 
     def each(
         log_length: Float[Array, " d"], roughness: Float[Array, ""], update: Float[Array, "t n"]
@@ -164,7 +163,7 @@ def own_update(
     roughness: Float[Array, " h"],
     update: Float[Array, "h t n"],
 ) -> Float[Array, "h t q"]:
-    """The same with points of each function's own."""
+    """Return the kernel between each function's own points and the observations, times its weights."""
 
     def each(
         unit: Float[Array, "t q d"],
@@ -179,10 +178,10 @@ def own_update(
 
 
 def drawn_rows(count: int) -> int:
-    """Observations that draws have room for: 32, 128, 512 and so on.
+    """Return the number of observations that draws have room for: 32, 128, 512 and so on.
 
-    Every new number compiles all that draws are used for, half a minute; room for four times as many observations as
-    there are costs little, for a draw has hundreds of features in any case.
+    Every new number compiles everything that uses draws, which takes half a minute. Room for four times as many
+    observations costs little, because a draw has hundreds of features in any case.
     """
     rows = 32
     while rows < count:
@@ -200,7 +199,7 @@ def condition(
     num_features: int,
     num_rows: int,
 ) -> LevelDraws:
-    """Draws functions given observations [n d], [n]; each has lower outputs of its own at the observed points [s n k].
+    """Return functions given observations [n d], [n]; each has its own lower outputs at the observed points [s n k].
 
     The update is padded to `num_rows`, so that draws from more observations have the same shape.
     """
@@ -227,7 +226,7 @@ def condition(
 
 
 def double(numbers: Any) -> Array:
-    """An array in double precision, whatever the caller's."""
+    """Return an array in double precision, whatever the precision of the caller."""
     with jax.enable_x64(True):
         return jnp.asarray(np.asarray(numbers, np.float64))
 
@@ -246,12 +245,12 @@ def _bends(hypers: Sequence[Hyper], dim: int, num_lower: int, weights: Floats) -
 def _condition(
     rng: np.random.Generator, unit: Floats, lower: Floats, value: Floats, hyper: Hyper, *, num_features: int
 ) -> tuple[Floats, ...]:
-    """Frequencies, phases and weights of the process; weights of the regression; and of the update."""
+    """Return frequencies, phases and weights of the process, weights of the regression, and weights of the update."""
     num, dim, structure = len(lower), unit.shape[1], hyper.structure
     frequency = frequencies(rng, num_features, dim, structure.roughness) / hyper.length
     phase = rng.uniform(0.0, 2.0 * np.pi, num_features)
     weights = np.sqrt(hyper.amplitude / num_features) * rng.standard_normal((num, num_features))
-    # Rounded as the draws will have them, so that the update takes off what is really there.
+    # Rounded like the stored draws, so that the update corrects exactly these.
     frequency, phase, weights = (part.astype(np.float32).astype(np.float64) for part in (frequency, phase, weights))
     process = np.sqrt(2.0) * weights @ np.cos(unit @ frequency.T + phase).T
     noise = np.sqrt(hyper.noise) * rng.standard_normal(process.shape)
@@ -269,9 +268,9 @@ def _condition(
 
 
 def _solved(unit: Floats, phi: Floats, residual: Floats, hyper: Hyper) -> tuple[Floats, Floats]:
-    """What is added to the regression's weights, and K^-1 times what they leave over, for every draw.
+    """Return what is added to the regression's weights, and K^-1 times the rest, for every draw.
 
-    One factor serves all draws: the regression, which differs between them, has few weights.
+    One factor serves all draws, because the regression, which differs between them, has few weights.
     """
     num, rows, size = phi.shape
     if rows == 0:
