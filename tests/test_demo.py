@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bmbo import demo
-from support.small_studies import QUICK
+from support.small_policies import QUICK
 
 
 def shown(capsys):

@@ -109,6 +109,7 @@ def test_old_results_are_used(run):
     assert "best drag 1." in out
 
 
+@pytest.mark.slow
 def test_ray(tmp_path):
     pytest.importorskip("ray")
     out = run_apart(tmp_path, "ray_cluster.py", "--n-trials", "4", "--n-workers", "2", *QUICK)
@@ -116,6 +117,7 @@ def test_ray(tmp_path):
     assert number_of_trials(tmp_path / "ray.db") == 4
 
 
+@pytest.mark.slow
 def test_a_program_from_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in ("study.toml", "train.py"):

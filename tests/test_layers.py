@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "surrogates": NUMERIC | {"inference"},
     "acquisition": NUMERIC,
     "policies": NUMERIC | {"inference", "acquisition"},
-    "methods": {"inference", "surrogates", "acquisition", "policies"},
+    "methods": {"protocols", "inference", "surrogates", "acquisition", "policies"},
     "executors": {"problem", "protocols"},
     "ledger": {"problem", "history"},
     "synthetic": {"problem"},

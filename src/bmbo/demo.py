@@ -1,6 +1,6 @@
-"""The main job on an embedded default: `python -m bmbo.demo`.
+"""Show the main job on an embedded problem: `python -m bmbo.demo`.
 
-Optimises the paper's three-fidelity Branin with batches of five, and says what was found and what to try next.
+It optimises the paper's three-fidelity Branin in batches of five, and says what was found and what to try next.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from bmbo.synthetic import branin
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the demonstration."""
+    """Run the demonstration."""
     parser = argparse.ArgumentParser(prog="python -m bmbo.demo", description=__doc__)
     parser.add_argument("--total-cost", type=float, default=1000.0, help="what all evaluations may cost together")
     parser.add_argument("--batch-size", type=int, default=5)

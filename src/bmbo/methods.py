@@ -1,16 +1,24 @@
-"""Named recipes: a method is a policy put together from a surrogate and a way to select."""
+"""Name the methods: each function puts a policy together from a way to learn and a way to select.
+
+Every method can be given to a study:
+
+    >>> study = bmbo.create_study(..., method=bmbo.methods.mf_mes())
+"""
 
 from dataclasses import replace
 
 from bmbo.acquisition.alternating_search import Alternating
-from bmbo.acquisition.candidate_search import OneAtATime
 from bmbo.acquisition.chain_quadrature import ChainQuadrature
-from bmbo.acquisition.expected_improvement import Improvement
+from bmbo.acquisition.expected_improvement import ImproveAtTop, Improvement
 from bmbo.acquisition.max_value_entropy import MaxValue
+from bmbo.acquisition.one_at_a_time import OneAtATime
 from bmbo.acquisition.thompson_sampling import Thompson
 from bmbo.acquisition.upper_confidence_bound import UpperConfidence
-from bmbo.policies import Adaptive, Bayes, Random, TopOnly
+from bmbo.inference import Inference
+from bmbo.inference.by_name import InferenceName, make_inference
+from bmbo.policies import Bayes, OnDevice, Random, TopOnly, WarmStart
 from bmbo.policies.device import Device
+from bmbo.protocols import Select, Surrogate
 from bmbo.surrogates.chained_darn import ChainedDarn
 from bmbo.surrogates.darn import Darn, Preset
 from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs
@@ -18,84 +26,138 @@ from bmbo.surrogates.mixture import Mixture
 from bmbo.surrogates.shared_basis import SharedBasis
 from bmbo.surrogates.switch_by_size import BySize
 
+MOST_FUNCTIONS = 512
+"""Functions that are kept from a user's own way of inference: as many as the default one draws."""
 
-def bmbo_darn(preset: Preset = "default", *, num_startup: int | None = None, device: Device = "auto") -> Bayes:
-    """The paper's method.
 
-    `preset="paper"` is the paper to the letter: its network, its HMC, its noise-free information from 100 draws, ten
-    random starts a level. `preset="default"` is what was measured to be best; docs/design.md says how they differ.
+def bmbo_darn(
+    preset: Preset = "default",
+    *,
+    inference: InferenceName | Inference | None = None,
+    num_startup: int | None = None,
+    device: Device = "auto",
+) -> OnDevice:
+    """Return the paper's method.
+
+    Args:
+        preset: "paper" is the paper to the letter: its network, its HMC, its noise-free information from 100 draws, ten
+            random starts at each level. "default" is what was measured to be best; docs/design.md says how they differ.
+        inference: how networks are drawn from the posterior, instead of the way of the preset: "hmc", "nuts", "sghmc",
+            "mclmc", "adjusted_mclmc", "ensemble", "variational" or "paper_hmc"; or one of the classes of
+            `bmbo.inference` with settings of your own.
+        num_startup: random queries at each level that come first; 5 by default, 10 for the paper's preset.
+        device: where to compute.
+
+    Example:
+        >>> method = bmbo.bmbo_darn(inference="nuts")
     """
-    surrogate = Darn.preset(preset)
-    if preset == "paper":
-        select = Alternating(observation_noise=False, subtract_chance=False)
-        return Bayes(surrogate, select, num_startup=num_startup or 10, improve=0.0, anchor_growth=None, device=device)
-    return Bayes(surrogate, Alternating(), num_startup=num_startup or 5, squeeze=True, device=device)
+    return _bmbo_darn(preset, inference, num_startup, device, one_at_a_time=False)
 
 
-def bmbo_gp(*, num_startup: int = 5, device: Device = "auto") -> Bayes:
-    """What a study uses unless told otherwise: the paper's chain with a Gaussian process in place of each network.
+def bmbo_darn_1(
+    preset: Preset = "default",
+    *,
+    inference: InferenceName | Inference | None = None,
+    num_startup: int | None = None,
+    device: Device = "auto",
+) -> OnDevice:
+    """Return the paper's method, one query at a time. For the arguments see `bmbo_darn`."""
+    return _bmbo_darn(preset, inference, num_startup, device, one_at_a_time=True)
 
-    It learns more from few observations than networks do, and compiles less. Beyond a few hundred observations, where
-    processes become slow, networks take over.
+
+def bmbo_gp(*, num_startup: int = 5, device: Device = "auto") -> OnDevice:
+    """Return the method that a study uses by default: the paper's chain with Gaussian processes instead of networks.
+
+    Processes learn more from few observations than networks do, and compile less. Beyond a few hundred observations,
+    where processes become slow, networks take over.
     """
-    surrogate = BySize(AutoRegressiveGP(), Darn.preset("default"))
-    return Bayes(surrogate, Alternating(), num_startup=num_startup, squeeze=True, device=device)
+    return _ours(BySize(AutoRegressiveGP(), Darn.preset("default")), num_startup, device)
 
 
-def bmbo_mixture(*, num_startup: int = 5, device: Device = "auto") -> Bayes:
-    """As `bmbo_gp`, with a coregionalised process beside the chain, each drawn from as held-out data deserve.
+def bmbo_mixture(*, num_startup: int = 5, device: Device = "auto") -> OnDevice:
+    """Return `bmbo_gp` with a coregionalised process beside the chain; draws come from both, weighted by held-out data.
 
-    Several times as slow to fit, for each fold of the held-out data is fitted as well.
+    It takes several times as long as `bmbo_gp`, because each fold of the held-out data is fitted as well.
     """
     surrogate = BySize(Mixture((AutoRegressiveGP(), CoregionalGP())), Darn.preset("default"))
-    return Bayes(surrogate, Alternating(), num_startup=num_startup, squeeze=True, device=device)
+    return _ours(surrogate, num_startup, device)
 
 
 def random_search() -> Random:
-    """Uniform random search at the top fidelity."""
+    """Return uniform random search at the top fidelity."""
     return Random()
 
 
-def bmbo_darn_1(preset: Preset = "default", *, num_startup: int | None = None, device: Device = "auto") -> Bayes:
-    """The paper's method, one query at a time."""
-    policy = bmbo_darn(preset, num_startup=num_startup, device=device)
-    return replace(policy, select=OneAtATime(policy.select))
+def mf_gp_ucb(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
+    """Return MF-GP-UCB (Kandasamy et al. 2016): a Gaussian process for each level, upper confidence bounds.
 
-
-def mf_gp_ucb(*, num_startup: int = 10, device: Device = "auto") -> Bayes:
-    """MF-GP-UCB (Kandasamy et al. 2016): a Gaussian process a level, upper confidence bounds, one query at a time."""
-    select = UpperConfidence(num_startup)
-    return Adaptive(IndependentGPs(), select, num_startup, improve=0.0, device=device)
-
-
-def mf_mes(*, num_startup: int = 10, device: Device = "auto") -> Bayes:
-    """MF-MES (Takeno et al. 2020): a coregionalised process, max-value entropy search, one query at a time."""
-    return Bayes(CoregionalGP(), OneAtATime(MaxValue()), num_startup, improve=0.0, device=device)
-
-
-def mf_mes_batch(*, num_startup: int = 10, device: Device = "auto") -> Bayes:
-    """Parallel MF-MES: every place is chosen as if a worker began it while the places before it are still running."""
-    return Bayes(CoregionalGP(), MaxValue(), num_startup, improve=0.0, device=device)
-
-
-def shtl(*, num_startup: int = 10, device: Device = "auto") -> Bayes:
-    """SHTL (Perrone et al. 2018): basis functions that all levels share, expected improvement, one query at a time.
-
-    Given the basis, levels are independent: a lower one tells the model nothing of the top, so that all queries after
-    the random ones are at the top.
+    It gives one query at a time.
     """
-    return Adaptive(SharedBasis(), Improvement(), num_startup, improve=0.0, device=device)
+    return _baseline(IndependentGPs(), UpperConfidence(num_startup), num_startup, device)
 
 
-def dnn_mfbo(preset: Preset = "default", *, num_startup: int = 10, device: Device = "auto") -> Bayes:
-    """DNN-MFBO (Li et al. 2020): networks each linked to the one below, entropy search by quadrature along the chain.
+def mf_mes(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
+    """Return MF-MES (Takeno et al. 2020): a coregionalised process, max-value entropy search, one query at a time."""
+    return _baseline(CoregionalGP(), OneAtATime(MaxValue()), num_startup, device)
 
-    One query at a time. `preset` is that of the networks and their inference, as for `bmbo_darn`.
+
+def mf_mes_batch(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
+    """Return parallel MF-MES: each place is chosen as if a worker began it while the places before it still run."""
+    return _baseline(CoregionalGP(), MaxValue(), num_startup, device)
+
+
+def shtl(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
+    """Return SHTL (Perrone et al. 2018): basis functions that all levels share, expected improvement.
+
+    It gives one query at a time. Given the basis, levels are independent. A lower level then tells the model nothing
+    about the top, so that all queries after the random ones are at the top.
     """
-    return Bayes(ChainedDarn.preset(preset), ChainQuadrature(), num_startup, improve=0.0, device=device)
+    return _baseline(SharedBasis(), Improvement(), num_startup, device)
 
 
-def sf_batch(*, num_startup: int = 10, device: Device = "auto") -> Bayes:
-    """SF-Batch (Kandasamy et al. 2018): a Gaussian process of the top fidelity alone, parallel Thompson sampling."""
+def dnn_mfbo(preset: Preset = "default", *, num_startup: int = 10, device: Device = "auto") -> OnDevice:
+    """Return DNN-MFBO (Li et al. 2020): networks each linked to the one below, entropy search by quadrature.
+
+    It gives one query at a time. `preset` is that of the networks and their inference, as for `bmbo_darn`.
+    """
+    return _baseline(ChainedDarn.preset(preset), ChainQuadrature(), num_startup, device)
+
+
+def sf_batch(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
+    """Return SF-Batch (Kandasamy et al. 2018): a process of the top fidelity alone, parallel Thompson sampling."""
     surrogate = IndependentGPs(num_functions=128)  # a batch needs a few maximisers, not moments of hundreds
-    return TopOnly(surrogate, Thompson(), num_startup, improve=0.0, device=device)
+    return OnDevice(TopOnly(Bayes(WarmStart(surrogate), Thompson(), num_startup)), device)
+
+
+def _bmbo_darn(
+    preset: Preset,
+    inference: InferenceName | Inference | None,
+    num_startup: int | None,
+    device: Device,
+    *,
+    one_at_a_time: bool,
+) -> OnDevice:
+    """Return `bmbo_darn` or `bmbo_darn_1`."""
+    surrogate = Darn.preset(preset)
+    if inference is not None:
+        chosen = make_inference(inference) if isinstance(inference, str) else inference
+        surrogate = replace(surrogate, inference=chosen, num_functions=surrogate.num_functions or MOST_FUNCTIONS)
+    if preset == "paper":
+        information = Alternating(observation_noise=False, subtract_chance=False)
+        learner, starts = WarmStart(surrogate, growth=None), 10
+    else:
+        information, learner, starts = Alternating(), WarmStart(surrogate, squeeze=True), 5
+    select: Select = OneAtATime(information) if one_at_a_time else information
+    if preset != "paper":
+        select = ImproveAtTop(select)
+    return OnDevice(Bayes(learner, select, starts if num_startup is None else num_startup), device)
+
+
+def _ours(surrogate: Surrogate, num_startup: int, device: Device) -> OnDevice:
+    """Return our own choices around a surrogate: squeezed values, information, improvement at the top."""
+    return OnDevice(Bayes(WarmStart(surrogate, squeeze=True), ImproveAtTop(Alternating()), num_startup), device)
+
+
+def _baseline(surrogate: Surrogate, select: Select, num_startup: int, device: Device) -> OnDevice:
+    """Return a published method: its surrogate and its way to select, with nothing of ours added."""
+    return OnDevice(Bayes(WarmStart(surrogate), select, num_startup), device)

@@ -13,19 +13,20 @@ import pytest
 from scipy.stats import qmc
 
 import bmbo
-from bmbo.history import History, Outcome, Query
-from bmbo.history.dataset import Dataset
-from bmbo.policies import Bayes, Random
+from bmbo.history import Dataset, History, Outcome, Query
+from bmbo.policies import Bayes, Random, WarmStart
 from bmbo.policies import device as runtime
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
 from bmbo.surrogates import darn
 from bmbo.surrogates.gp import AutoRegressiveGP
 from bmbo.testing import check_policy, check_surrogate
 from support.small_policies import (
-    IN_ANOTHER_PROCESS,
     INFORMED,
     KEY,
+    POLICIES,
+    POLICY_NAMES,
     PROBLEM,
+    QUICK,
     SELECT,
     SMALL,
     SPACE,
@@ -42,11 +43,9 @@ from support.small_policies import (
 )
 
 
-@pytest.fixture(scope="module")
-def ten_rounds():
-    before = darn._fit._cache_size()
-    seen = run(INFORMED, 10)
-    return seen, darn._fit._cache_size() - before
+@pytest.fixture(params=POLICY_NAMES)
+def policy(request):
+    return POLICIES[request.param]
 
 
 def test_random_search_keeps_the_contract_on_every_kind_of_parameter():
@@ -54,10 +53,12 @@ def test_random_search_keeps_the_contract_on_every_kind_of_parameter():
     check_policy(Random(), Problem(mixed, PROBLEM.ladder))
 
 
-def test_the_method_keeps_the_contract():
-    check_policy(SMALL, PROBLEM, num=2, rounds=4)
+@pytest.mark.parametrize("whole", [QUICK, pytest.param(SMALL, marks=pytest.mark.slow)], ids=["lines", "networks"])
+def test_the_method_keeps_the_contract(whole):
+    check_policy(whole, PROBLEM, num=2, rounds=4)
 
 
+@pytest.mark.slow
 def test_the_surrogate_keeps_the_contract():
     rng = np.random.default_rng(0)
     units = [rng.uniform(size=(count, 2)) for count in (7, 4)]
@@ -118,30 +119,32 @@ def test_the_conformance_suite_names_the_fault_of_a_surrogate():
         check_surrogate(Forgetful([]), data)
 
 
-def test_a_study_that_resumes_at_any_point_goes_on_as_if_it_had_never_stopped(ten_rounds):
-    seen, _ = ten_rounds
-    for history, queries in seen:
-        assert INFORMED.suggest(KEY, history, 2)[0] == queries
+def test_a_study_that_resumes_at_any_point_goes_on_as_if_it_had_never_stopped(policy):
+    for history, queries in run(policy, 10):
+        assert policy.suggest(KEY, history, 2)[0] == queries
 
 
-def test_a_run_compiles_one_fit_for_each_shape_of_the_data(ten_rounds):
-    seen, grown = ten_rounds
+@pytest.mark.slow
+def test_a_run_compiles_one_fit_for_each_shape_of_the_data():
+    before = darn._fit._cache_size()
+    seen = run(INFORMED, 10)
     shapes = {Dataset.of(history).sizes for history, _ in seen}
     assert len(shapes) == 1
-    assert grown <= 1
+    assert darn._fit._cache_size() - before <= 1
 
 
-@pytest.mark.parametrize("name", ["lines", pytest.param("whole", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", POLICIES)
 def test_another_process_gives_the_same_suggestion(name):
     script = """
 from support import small_policies as here
 history = here.History(here.PROBLEM)
 for query in {queries}:
     history = here.told(history.asked(here.Query(*query)), len(history.trials))
-queries, _ = here.IN_ANOTHER_PROCESS[{name!r}].suggest(here.KEY, history, 2)
+queries, _ = here.POLICIES[{name!r}].suggest(here.KEY, history, 2)
 print([(query.unit, query.level) for query in queries])
 """
-    history, queries = run(IN_ANOTHER_PROCESS[name], 4)[-1]
+    history, queries = run(POLICIES[name], 4)[-1]
     script = script.format(queries=[(trial.query.unit, trial.query.level) for trial in history.trials], name=name)
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -154,23 +157,23 @@ print([(query.unit, query.level) for query in queries])
     assert done.stdout.splitlines()[-1] == str([(query.unit, query.level) for query in queries])
 
 
-def test_values_that_arrive_in_another_order_give_the_same_suggestion():
+def test_values_that_arrive_in_another_order_give_the_same_suggestion(policy):
     forth, back = started(), started()
     for number in range(4):
         forth, back = told(forth, number), told(back, 3 - number)
     assert back == forth
-    queries, _ = INFORMED.suggest(KEY, forth, 2)
+    queries, _ = policy.suggest(KEY, forth, 2)
     assert valid(queries)
-    assert INFORMED.suggest(KEY, back, 2)[0] == queries
+    assert policy.suggest(KEY, back, 2)[0] == queries
 
 
-def test_a_value_that_arrives_late_before_others_is_no_trouble_for_the_carry():
+def test_a_value_that_arrives_late_before_others_is_no_trouble_for_the_carry(policy):
     late = started()
     for number in (1, 2, 3):
         late = told(late, number)
-    _, carry = INFORMED.suggest(KEY, late, 2)
+    _, carry = policy.suggest(KEY, late, 2)
     whole = told(late, 0)
-    assert INFORMED.suggest(KEY, whole, 2, carry)[0] == INFORMED.suggest(KEY, whole, 2)[0]
+    assert policy.suggest(KEY, whole, 2, carry)[0] == policy.suggest(KEY, whole, 2)[0]
 
 
 def test_what_selects_sees_measured_costs_as_numbers():
@@ -178,51 +181,52 @@ def test_what_selects_sees_measured_costs_as_numbers():
 
     @dataclass(frozen=True)
     class Costs(Noted):
-        def __call__(self, key, posterior, problem, pending, num):
-            noted.append(problem.ladder.costs)
-            return super().__call__(key, posterior, problem, pending, num)
+        def __call__(self, key, posterior, data, history, num):
+            noted.append(history.priced.ladder.costs)
+            return super().__call__(key, posterior, data, history, num)
 
     problem = Problem(SPACE, Ladder([Fidelity(1, cost="measure"), Fidelity(10, cost="measure")]))
     history = started(problem=problem)
     for number in range(4):
         seconds = 2.0 + 5.0 * history.trials[number].query.level
         history = history.with_outcome(number, Outcome(1.0, seconds, seconds))
-    replace(INFORMED, surrogate=Fake([]), select=Costs([])).suggest(KEY, history, 2)
+    replace(QUICK, select=Costs([])).suggest(KEY, history, 2)
     assert noted == [(2.0, 7.0)]
 
 
-def test_queries_in_flight_are_told_to_the_selection_and_not_asked_for_again():
+def test_queries_in_flight_are_told_to_the_selection_and_not_asked_for_again(policy):
     history = started()
     for number in range(4):
         history = told(history, number)
-    first, carry = INFORMED.suggest(KEY, history, 2)
+    first, carry = policy.suggest(KEY, history, 2)
     history = asked(history, *first)
-    second, _ = INFORMED.suggest(KEY, history, 2, carry)
+    second, _ = policy.suggest(KEY, history, 2, carry)
     assert valid(second)
     assert not {(query.unit, query.level) for query in first} & {(query.unit, query.level) for query in second}
     noted = Noted([])
-    replace(INFORMED, surrogate=Fake([]), select=noted).suggest(KEY, history, 2)
+    replace(QUICK, select=noted).suggest(KEY, history, 2)
     assert noted.pending == [first]
 
 
-def test_one_observation_and_a_level_without_data_are_enough_to_go_on():
+def test_one_observation_and_a_level_without_data_are_enough_to_go_on(policy):
     history = told(started(), 0)
     for number in range(1, 4):
         history = failed(history, number)
-    queries, _ = INFORMED.suggest(KEY, history, 2)
+    queries, _ = policy.suggest(KEY, history, 2)
     assert valid(queries)
     assert len(queries) == 2
 
 
-def test_some_failed_random_queries_are_not_repeated():
+def test_some_failed_random_queries_are_not_repeated(policy):
     history = failed(started(), 0)
     for number in range(1, 4):
         history = told(history, number)
-    queries, carry = INFORMED.suggest(KEY, history, 2)
+    queries, carry = policy.suggest(KEY, history, 2)
     assert valid(queries)
     assert [number for number, _ in carry.seen] == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_fifty_dimensions_are_no_obstacle():
     problem = Problem(Space({f"x{place}": bmbo.Float(0, 1) for place in range(50)}), PROBLEM.ladder)
     # Without polish, which takes as long to compile as all the rest.
@@ -247,7 +251,7 @@ def with_an_explosion():
 def test_a_loss_that_exploded_does_not_hide_the_others(squeeze):
     surrogate = AutoRegressiveGP(num_functions=32, num_hyper=4, num_features=256, num_proposals=8)
     history = with_an_explosion()
-    found, _ = Bayes(surrogate, SELECT, squeeze=squeeze).recommendation(KEY, history)
+    found, _ = Bayes(WarmStart(surrogate, squeeze=squeeze), SELECT).recommendation(KEY, history)
     regret = value_of(Query(found.unit, 1)) - value_of(Query((0.3, 0.5 / 9), 1))
     is_known = abs(found.mean - value_of(Query(found.unit, 1))) < 0.1
     assert (regret < 0.02 and is_known) == squeeze, (regret, found)

@@ -1,4 +1,4 @@
-"""Which queries a policy makes when: random ones at first and when a fit fails, improving ones in their share."""
+"""Check which queries a policy makes when: random ones at first and when a fit fails, improving ones at the top."""
 
 import logging
 import math
@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from bmbo.acquisition.expected_improvement import IMPROVES, ImproveAtTop
 from bmbo.history import History
-from bmbo.policies.bayesian_optimisation import IMPROVES
+from bmbo.policies import WarmStart
 from support.small_policies import (
-    INFORMED,
     KEY,
     PROBLEM,
+    QUICK,
     SMALL,
     SPACE,
     Fake,
@@ -48,7 +49,7 @@ def test_when_every_trial_failed_random_queries_come():
 
 
 def test_a_fit_that_is_not_finite_gives_random_queries_and_a_warning(caplog):
-    policy = replace(SMALL, surrogate=Fake([], scale=math.nan))
+    policy = replace(SMALL, learner=WarmStart(Fake([], scale=math.nan)))
     history = started()
     for number in range(4):
         history = told(history, number)
@@ -72,45 +73,55 @@ class Failing:
 @pytest.mark.parametrize("error", [np.linalg.LinAlgError("not positive definite"), RuntimeError("out of memory")])
 def test_a_fit_that_fails_leaves_random_queries_and_says_so(error, caplog):
     with caplog.at_level(logging.WARNING, logger="bmbo"):
-        rounds = run(replace(SMALL, surrogate=Failing(error)), 4)
+        rounds = run(replace(SMALL, learner=WarmStart(Failing(error))), 4)
     assert all(len(queries) == 2 and valid(queries) for _, queries in rounds)
     assert str(error) in caplog.text
 
 
-def test_the_wanted_share_of_queries_at_the_top_goes_where_improvement_is_expected(monkeypatch):
-    monkeypatch.setattr(
-        "bmbo.policies.bayesian_optimisation.most_improving", lambda *_, **__: SPACE.encode({"x": 0.25, "n": 5})
-    )
-    policy = replace(SMALL, surrogate=Fake([]), select=Noted([]), improve=0.5)
-    tagged = [IMPROVES in query.tag for _, queries in run(policy, 8)[2:] for query in queries]
-    assert tagged == [False, True] * 6
-    single = [IMPROVES in query.tag for _, queries in run(policy, 10, num=1)[4:] for query in queries]
-    assert single == [False, True] * 3
-    without = run(replace(policy, improve=0.0), 6)
-    assert not any(query.tag for _, queries in without for query in queries)
+def test_queries_at_the_top_go_where_improvement_is_expected(monkeypatch):
+    unit = SPACE.encode({"x": 0.25, "n": 5})
+    monkeypatch.setattr("bmbo.acquisition.expected_improvement.most_improving", lambda *_, **__: unit)
+    policy = replace(QUICK, select=ImproveAtTop(Noted([])))
+    improving = [query for _, queries in run(policy, 5)[2:] for query in queries]
+    assert all(query.unit == unit and query.level == 1 and IMPROVES in query.tag for query in improving)
+    without = [query for _, queries in run(QUICK, 5)[2:] for query in queries]
+    assert not any(query.tag for query in without)
 
 
 def test_queries_below_the_top_are_never_replaced_by_improving_ones():
-    policy = replace(SMALL, surrogate=Fake([]), select=Noted([], level=0))
+    policy = replace(QUICK, select=ImproveAtTop(Noted([], level=0)))
     assert all(query.level == 0 and not query.tag for _, queries in run(policy, 5)[2:] for query in queries)
+
+
+def test_without_a_value_at_the_top_the_batch_stays_as_it_is():
+    history = started()
+    for number in (0, 1):
+        history = told(history, number)
+    for number in (2, 3):
+        history = failed(history, number)
+    policy = replace(QUICK, select=ImproveAtTop(Noted([])))
+    queries, _ = policy.suggest(KEY, history, 2)
+    assert len(queries) == 2
+    assert not any(query.tag for query in queries)
 
 
 @pytest.mark.parametrize(
     ("num_told", "anchor"), [(1, 1), (7, 7), (8, 8), (11, 8), (12, 12), (17, 12), (18, 18), (27, 27), (39, 27)]
 )
 def test_anchors_are_fixed_numbers_of_outcomes(num_told, anchor):
-    assert SMALL._anchor(num_told) == anchor
-    assert replace(SMALL, anchor_growth=None)._anchor(num_told) == num_told
+    assert WarmStart(Fake([])).anchor(num_told) == anchor
+    assert WarmStart(Fake([]), growth=None).anchor(num_told) == num_told
 
 
 def test_with_the_carry_each_round_takes_one_fit_from_the_chains_of_its_anchor():
     fits = []
-    run(replace(INFORMED, surrogate=Fake(fits), select=Noted([])), 9)
+    run(replace(QUICK, learner=WarmStart(Fake(fits))), 9)
     # 4 random ones; 4 and 6 come before the first anchor; 8, 12 and 16 (12) begin or follow one.
     assert fits == [(4, None), (6, None), (8, None), (10, 8), (12, None), (14, 12), (16, 12)]
 
 
-@pytest.mark.parametrize("fields", [{"num_startup": 0}, {"anchor_growth": 1.0}, {"improve": 1.5}])
-def test_settings_that_make_no_sense_are_named(fields):
-    with pytest.raises(ValueError, match=next(iter(fields))):
-        replace(SMALL, **fields)
+def test_settings_that_make_no_sense_are_named():
+    with pytest.raises(ValueError, match="num_startup must be at least 1, got 0"):
+        replace(QUICK, num_startup=0)
+    with pytest.raises(ValueError, match="growth must be above 1, or None"):
+        WarmStart(Fake([]), growth=1.0)

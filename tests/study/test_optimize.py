@@ -8,8 +8,8 @@ from dataclasses import replace
 import jax
 import pytest
 
-from support.small_policies import INFORMED
-from support.small_studies import QUICK, InTurn, bowl, quiet, study_of
+from support.small_policies import POLICIES, POLICY_NAMES, QUICK
+from support.small_studies import InTurn, bowl, quiet, study_of
 
 
 def test_an_objective_sees_a_running_trial_of_its_study():
@@ -125,9 +125,11 @@ def test_the_last_trial_of_a_run_is_the_recommendation_and_the_run_says_so(limit
     assert len(study.trials) <= limit.get("n_trials", math.inf)
 
 
-def test_minimising_and_maximising_the_negative_are_one_and_the_same():
-    down = quiet(study_of(INFORMED, seed=3), bowl, n_trials=8, batch_size=2)
-    up = quiet(study_of(INFORMED, seed=3, direction="maximize"), lambda trial: -bowl(trial), n_trials=8, batch_size=2)
+@pytest.mark.parametrize("name", POLICY_NAMES)
+def test_minimising_and_maximising_the_negative_are_one_and_the_same(name):
+    method = POLICIES[name]
+    down = quiet(study_of(method, seed=3), bowl, n_trials=8, batch_size=2)
+    up = quiet(study_of(method, seed=3, direction="maximize"), lambda trial: -bowl(trial), n_trials=8, batch_size=2)
     assert [trial.query for trial in down.history.trials] == [trial.query for trial in up.history.trials]
     assert down.best_value == -up.best_value
     lowest, highest = down.recommendation(), up.recommendation()

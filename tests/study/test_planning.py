@@ -10,11 +10,11 @@ from bmbo.history import History, Outcome, Query
 from bmbo.policies import Random
 from bmbo.policies.random_search import random_queries
 from bmbo.problem import Fidelity, Ladder, Problem
-from bmbo.study.planning import ADDED, CONFIRMS, Limits, Step, affordable, next_step
-from support.small_policies import INFORMED, PROBLEM, SPACE, Fake, Noted
+from bmbo.study.limits import ADDED, Limits, affordable
+from bmbo.study.planning import CONFIRMS, Step, next_step
+from support.small_policies import PROBLEM, QUICK, SPACE
 
 KEY = jax.random.key(0)
-QUICK = replace(INFORMED, surrogate=Fake([]), select=Noted([]))
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ EMPTY = History(PROBLEM)
         ((0, None, None), "total_cost must be positive, got 0"),
         ((math.nan, None, None), "total_cost must be positive, got nan"),
         (("10", None, None), "total_cost must be a number, got '10'"),
-        ((None, 2.5, None), "n_trials must be a whole number, got 2.5"),
-        ((None, True, None), "n_trials must be a whole number, got True"),
-        ((None, -1, None), "n_trials must be positive, got -1"),
+        ((None, 2.5, None), "n_trials must be a whole number of at least 1, got 2.5"),
+        ((None, True, None), "n_trials must be a whole number of at least 1, got True"),
+        ((None, -1, None), "n_trials must be a whole number of at least 1, got -1"),
         ((None, None, -1.0), "timeout must be positive, got -1.0"),
     ],
 )
@@ -107,8 +107,12 @@ def test_what_is_in_flight_is_paid_for_already():
 
 def test_of_a_batch_what_the_budget_pays_for_is_kept_in_order():
     queries = [Query((0.0, 0.5), 1), Query((0.1, 0.5), 0), Query((0.2, 0.5), 1), Query((0.3, 0.5), 0)]
-    assert affordable(queries, (1.0, 10.0), 12.0) == [queries[0], queries[1], queries[3]]
-    assert affordable(queries, (1.0, 10.0), 0.5) == []
+
+    def cost_of(query):
+        return (1.0, 10.0)[query.level]
+
+    assert affordable(queries, cost_of, 12.0) == [queries[0], queries[1], queries[3]]
+    assert affordable(queries, cost_of, 0.5) == []
 
 
 def test_of_what_waits_only_what_the_budget_pays_for_may_start():
@@ -163,9 +167,24 @@ def test_a_recommendation_that_has_been_run_is_named_and_not_run_again(monkeypat
     known = next(trial for trial in before.trials if trial.query.level == 1)
     found, _ = QUICK.recommendation(KEY, before)
     monkeypatch.setattr(type(QUICK), "recommendation", lambda *_: (replace(found, unit=known.query.unit), None))
+    # What was kept for the confirmation goes to the search.
     step = step_of(before, QUICK, n_trials=9)
-    assert not step.queries
-    assert f"has been run at the top, as trial {known.number}" in (step.finished or "")
+    assert len(step.queries) == 1
+    assert CONFIRMS not in step.queries[0].tag
+    after = told(asked(before, *step.queries))
+    assert f"has been run at the top, as trial {known.number}" in (step_of(after, QUICK, n_trials=9).finished or "")
+
+
+def test_what_is_kept_for_a_confirmation_buys_nothing_that_cannot_lead_to_the_top(monkeypatch):
+    _, history = run(QUICK, 2, total_cost=64.0)
+    before = replace(history, trials=history.trials[:-1])
+    known = next(trial for trial in before.trials if trial.query.level == 1)
+    found, _ = QUICK.recommendation(KEY, before)
+    monkeypatch.setattr(type(QUICK), "recommendation", lambda *_: (replace(found, unit=known.query.unit), None))
+    spent = before.spent
+    assert step_of(before, At(0), total_cost=spent + 9.0).queries
+    assert step_of(before, QUICK, total_cost=spent + 9.0).finished is not None
+    assert step_of(before, QUICK, total_cost=spent + 10.0).queries
 
 
 def test_the_recommendation_waits_for_what_is_under_way():
@@ -187,7 +206,8 @@ def test_when_every_trial_failed_there_is_nothing_to_confirm():
     history = EMPTY
     for number in range(4):
         history = history.asked(Query((0.1, 0.5), 0)).with_outcome(number, Outcome(None, 1.0, error="it broke"))
-    assert step_of(history, QUICK, n_trials=5).finished == "4 trials for a cost of 4; no trial gave a value"
+    assert len(step_of(history, QUICK, n_trials=5).queries) == 1
+    assert step_of(history, QUICK, n_trials=4).finished == "4 trials for a cost of 4; no trial gave a value"
 
 
 def test_a_policy_that_waits_is_waited_for_and_one_that_never_speaks_ends_the_run():

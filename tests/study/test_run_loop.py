@@ -10,7 +10,8 @@ from bmbo import Fidelity, create_study, load_study, random_search
 from bmbo.ledger import Owner
 from bmbo.policies.random_search import random_queries
 from support import quiet_runs
-from support.quiet_runs import QUICK, SPACE, LastFirst, record, run, study_in
+from support.quiet_runs import SPACE, LastFirst, record, run, study_in
+from support.small_policies import QUICK
 from support.small_studies import bowl
 
 # A fixture that both files of tests share.

@@ -18,7 +18,8 @@ from bmbo import load_study, random_search
 from bmbo.history import Outcome
 from bmbo.ledger import Owner
 from support import quiet_runs
-from support.quiet_runs import QUICK, LastFirst, record, run, study_in
+from support.quiet_runs import LastFirst, record, run, study_in
+from support.small_policies import QUICK
 from support.small_studies import bowl
 
 # A fixture that both files of tests share.

@@ -11,8 +11,8 @@ import pytest
 from bmbo import Categorical, Fidelity, create_study, load_study, random_search
 from bmbo.ledger import open_storage
 from bmbo.study.trial import as_number
-from support.small_policies import SPACE
-from support.small_studies import FIDELITIES, QUICK, InTurn, bowl, quiet, study_of
+from support.small_policies import QUICK, SPACE
+from support.small_studies import FIDELITIES, InTurn, bowl, quiet, study_of
 
 
 def test_asking_and_telling_fills_the_history():

@@ -1,18 +1,16 @@
 """Runs that show nothing, their records, files to run in, and an executor that finishes the last first."""
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
 from bmbo import Fidelity, Float, Int, create_study, random_search
 from bmbo.protocols import Finished
-from support.small_policies import INFORMED, Fake, Noted
 from support.small_studies import bowl
 
 SPACE = {"x": Float(0, 1), "n": Int(1, 9)}
 FIDELITIES = [Fidelity(1, cost=1), Fidelity(10, cost=10)]
-QUICK = replace(INFORMED, surrogate=Fake([]), select=Noted([]))
 
 
 def study_in(storage=None, method=None, name="study", **options):

@@ -1,18 +1,19 @@
-"""A policy that compiles in seconds, fakes of its parts, and histories to ask it with: for all tests with a policy."""
+"""Offer a policy that compiles in seconds, fakes of its parts, and histories to ask it with."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jaxtyping import Array, Float
 
 import bmbo
 from bmbo.acquisition.alternating_search import Alternating
+from bmbo.acquisition.expected_improvement import ImproveAtTop
 from bmbo.history import History, Outcome, Query
 from bmbo.inference import MCLMC, Info
-from bmbo.policies import Bayes
+from bmbo.policies import Bayes, WarmStart
 from bmbo.problem import Fidelity, Int, Ladder, Problem, Space
 from bmbo.surrogates.darn import Darn
 from bmbo.surrogates.darn_density import CollapsedModel
@@ -39,8 +40,8 @@ SELECT = Alternating(
     optimum_starts=1,
     optimum_steps=5,
 )
-SMALL = Bayes(SURROGATE, SELECT, num_startup=2)
-INFORMED = replace(SMALL, improve=0.0)
+INFORMED = Bayes(WarmStart(SURROGATE), SELECT, num_startup=2)
+SMALL = replace(INFORMED, select=ImproveAtTop(SELECT))
 
 
 def value_of(query):
@@ -87,7 +88,7 @@ def valid(queries, problem=PROBLEM):
     return bool(queries)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["slope"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Lines:
     """Linear functions: a posterior that compiles in no time."""
@@ -124,20 +125,24 @@ class Fake:
 
 @dataclass(frozen=True)
 class Noted:
-    """A way to select that notes what is pending and goes to fixed levels."""
+    """Note what is pending, and go to one level."""
 
     pending: list
     level: int = 1
 
-    def __call__(self, key, posterior, problem, pending, num):
-        del posterior
-        self.pending.append(list(pending))
-        units = np.asarray(jax.random.uniform(key, (num, problem.space.dim)), np.float64)
-        return [Query(tuple(float(u) for u in problem.space.snap(unit)), self.level) for unit in units]
+    def __call__(self, key, posterior, data, history, num):
+        del posterior, data
+        self.pending.append([trial.query for trial in history.pending])
+        space = history.problem.space
+        units = np.asarray(jax.random.uniform(key, (num, space.dim)), np.float64)
+        return [Query(tuple(float(u) for u in space.snap(unit)), self.level) for unit in units]
+
+
+# All but the surrogate and the search is real, so that it is quick to compile.
+QUICK = Bayes(WarmStart(Fake([])), Noted([]), num_startup=2)
 
 
 # Lines and no polish compile in seconds, the whole method takes a minute where cores are shared.
-IN_ANOTHER_PROCESS = {
-    "lines": replace(INFORMED, surrogate=Fake([]), select=replace(SELECT, polish_steps=0)),
-    "whole": INFORMED,
-}
+LINES = replace(QUICK, select=replace(SELECT, polish_steps=0))
+POLICIES = {"lines": LINES, "networks": INFORMED}
+POLICY_NAMES = ["lines", pytest.param("networks", marks=pytest.mark.slow)]

@@ -1,14 +1,12 @@
 """Small studies that are quick to run, for the tests of what is done with a study."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bmbo import create_study, random_search
 from bmbo.policies.random_search import random_queries
-from support.small_policies import INFORMED, PROBLEM, SPACE, Fake, Noted
+from support.small_policies import PROBLEM, SPACE
 
 FIDELITIES = PROBLEM.ladder.fidelities
-# All but the surrogate and the search is real: quick to compile.
-QUICK = replace(INFORMED, surrogate=Fake([]), select=Noted([]), num_startup=2)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from optuna.storages import InMemoryStorage
 
 from bmbo.history import Query
 from bmbo.ledger import Ledger
-from bmbo.ledger.study_definition import Definition
+from bmbo.ledger.study_definition import StudyDefinition
 from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Problem, Space
 
 SPACE = Space(
@@ -21,7 +21,7 @@ SPACE = Space(
     }
 )
 PROBLEM = Problem(SPACE, Ladder([Fidelity(1, cost=1), Fidelity(10, cost=10), Fidelity("full", cost=50)]))
-DEFINITION = Definition(PROBLEM, 7)
+DEFINITION = StudyDefinition(PROBLEM, 7)
 
 
 def storage_of_kind(request, tmp_path):
@@ -32,7 +32,7 @@ def storage_of_kind(request, tmp_path):
     return {"sqlite": f"sqlite:///{tmp_path}/study.db", "journal": str(tmp_path / "study.log")}[request.param]
 
 
-@pytest.fixture(params=["memory", "sqlite", "journal", "postgresql"])
+@pytest.fixture(params=["memory", "sqlite", "journal", pytest.param("postgresql", marks=pytest.mark.slow)])
 def storage(request, tmp_path):
     return storage_of_kind(request, tmp_path)
 

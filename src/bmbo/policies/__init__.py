@@ -1,8 +1,9 @@
-"""Policies: from what is known to what to run next."""
+"""Map what is known to what to run next."""
 
-from bmbo.policies.adaptive import Adaptive
 from bmbo.policies.bayesian_optimisation import Bayes
+from bmbo.policies.device import OnDevice
 from bmbo.policies.random_search import Random
 from bmbo.policies.top_fidelity_only import TopOnly
+from bmbo.policies.warm_start import WarmStart
 
-__all__ = ["Adaptive", "Bayes", "Random", "TopOnly"]
+__all__ = ["Bayes", "OnDevice", "Random", "TopOnly", "WarmStart"]

@@ -1,23 +1,53 @@
-"""Where computations run and where compiled programs are kept."""
+"""Choose where a policy computes, and keep its compiled programs on disk."""
 
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import jax
 import platformdirs
+from jaxtyping import PRNGKeyArray
+
+from bmbo.history import History, Query
+from bmbo.protocols import Recommendation, Recommending
 
 Device = Literal["auto", "cpu", "gpu"]
 
 CACHE_VARIABLE = "BMBO_CACHE"
-"""Folder of compiled programs; "off" keeps none on disk. Unset: a folder of the user's cache."""
+"""Environment variable: the folder of compiled programs, or "off" for none. Default: a folder of the user's cache."""
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """Run another policy on a device, and keep the programs that it compiles.
+
+    Args:
+        policy: what suggests.
+        device: "cpu", "gpu", or "auto" for a GPU if there is one.
+    """
+
+    policy: Recommending
+    device: Device = "auto"
+
+    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+        """See `Policy`."""
+        enable_cache()
+        with computing_on(self.device):
+            return self.policy.suggest(key, history, num, carry)
+
+    def recommendation(self, key: PRNGKeyArray, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
+        """See `Recommending`."""
+        enable_cache()
+        with computing_on(self.device):
+            return self.policy.recommendation(key, history, carry)
 
 
 def enable_cache() -> None:
-    """Keeps compiled programs on disk, so that a second run compiles nothing, unless the user chose otherwise.
+    """Keep compiled programs on disk, so that a second run compiles nothing, unless the user chose otherwise.
 
-    Called by a study before its first computation, never on import. A cache that JAX was already told of stays.
+    A policy calls this before its first computation; nothing calls it on import. If JAX already has a cache, it stays.
     """
     wanted = os.environ.get(CACHE_VARIABLE, "")
     if wanted.lower() == "off" or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
@@ -31,7 +61,7 @@ def enable_cache() -> None:
 
 
 def choose_device(device: Device) -> jax.Device:
-    """Where to compute; "auto" is a GPU where there is one (docs/design.md, "Devices")."""
+    """Return where to compute; raise RuntimeError if a GPU was asked for and JAX sees none."""
     if device == "cpu":
         return jax.devices("cpu")[0]
     try:
@@ -46,7 +76,7 @@ def choose_device(device: Device) -> jax.Device:
 
 @contextmanager
 def computing_on(device: Device) -> Generator[jax.Device]:
-    """Runs what is inside on the chosen device."""
+    """Run the block on the chosen device."""
     chosen = choose_device(device)
     with jax.default_device(chosen):
         yield chosen

@@ -1,4 +1,4 @@
-"""Random search, and the random queries that other policies begin with or fall back on."""
+"""Search at random, and make the random queries that other policies begin with or fall back on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ from bmbo.problem import Problem
 
 
 def random_queries(key: PRNGKeyArray, problem: Problem, first: int, levels: Sequence[int]) -> list[Query]:
-    """One query a level, uniform in the cube and snapped; that of trial number i depends on the key and i alone."""
+    """Return one query for each level, uniform in the cube and snapped.
+
+    `first` is the number of the first trial. The query of a trial depends on the key and the trial's number alone.
+    """
     queries: list[Query] = []
     for offset, level in enumerate(levels):
         key_trial = jax.random.fold_in(key, first + offset)
@@ -24,7 +27,7 @@ def random_queries(key: PRNGKeyArray, problem: Problem, first: int, levels: Sequ
 
 @dataclass(frozen=True)
 class Random:
-    """Uniform random search at the top fidelity."""
+    """Search uniformly at random at the top fidelity."""
 
     def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""

@@ -1,4 +1,4 @@
-"""Checkpoint folders: one a trial, found again by who continues its configuration, removed when of no use."""
+"""Keep one checkpoint folder for each trial: find it to continue a configuration, remove it when it is of no use."""
 
 import re
 import shutil
@@ -6,25 +6,26 @@ from pathlib import Path
 from typing import Literal
 
 from bmbo.history import History, Query, TrialRecord
+from bmbo.history.same_point import same_configuration
 
 Keep = Literal["all", "useful", "none"]
 KEEPS: tuple[Keep, ...] = ("all", "useful", "none")
 
 
 def root_in(folder: Path, study_name: str) -> Path:
-    """Where a study keeps its checkpoints by default."""
+    """Return where a study keeps its checkpoints by default."""
     return folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', study_name)}-checkpoints"
 
 
 def folder_for(root: Path, number: int) -> Path:
-    """The folder of one trial, there or not."""
+    """Return the folder of one trial, which may not exist yet."""
     return root / f"trial-{number:05d}"
 
 
 def source_of(root: Path, history: History, query: Query) -> TrialRecord | None:
-    """The finished trial to go on from: the same configuration, the highest lower level that left a checkpoint."""
-    before = [t for t in history.done if t.query.unit == query.unit and t.query.level < query.level]
-    # Of two at one level, the later.
+    """Return the finished trial to continue: the same configuration at the highest lower level with a checkpoint."""
+    before = [t for t in history.done if t.query.level < query.level and same_configuration(t.query.unit, query.unit)]
+    # If one level has two of them, the later one is taken.
     for trial in sorted(before, key=lambda t: (t.query.level, t.number), reverse=True):
         if folder_for(root, trial.number).is_dir():
             return trial
@@ -32,9 +33,10 @@ def source_of(root: Path, history: History, query: Query) -> TrialRecord | None:
 
 
 def clean(root: Path, history: History, keep: Keep) -> list[int]:
-    """Removes folders of finished trials and gives the trials' numbers; what trials in flight need stays.
+    """Remove folders of finished trials and return the numbers of these trials; what trials in flight need stays.
 
-    "useful" are the best trial's and, of each configuration, that of the highest finished level below the top.
+    "useful" keeps the folder of the best trial and, for each configuration, that of its highest finished level below
+    the top.
     """
     if keep not in KEEPS:
         raise ValueError(f"keep must be one of {list(KEEPS)}, got {keep!r}")
@@ -52,6 +54,8 @@ def clean(root: Path, history: History, keep: Keep) -> list[int]:
 
 
 def _useful(history: History) -> set[int]:
+    """Return the numbers of the trials whose folders may be needed again."""
+    # By their points: see `same_configuration`.
     highest: dict[tuple[float, ...], TrialRecord] = {}
     for trial in history.done:
         known = highest.get(trial.query.unit)

@@ -1,4 +1,4 @@
-"""Results in and out: old ones from tables and other studies, all of them as a table."""
+"""Take in old results from tables and other studies, and give out all results as a table."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,8 @@ import optuna
 
 from bmbo.history import Outcome, Query
 from bmbo.problem import Ladder, Problem
-from bmbo.study.planning import ADDED
+from bmbo.problem.number_checks import finite_amount, is_whole
+from bmbo.study.limits import ADDED
 from bmbo.study.trial import Trial, as_number
 
 
@@ -21,9 +22,9 @@ def old_result(
     fidelity: object = None,
     cost: object = None,
 ) -> tuple[Query, Outcome]:
-    """A result that was found elsewhere: at the top unless it says otherwise, and free unless it has a cost."""
+    """Return a result that was found elsewhere: at the top unless a level is given, and free unless a cost is given."""
     place = level_of(problem.ladder, level, fidelity)
-    price = 0.0 if cost is None else as_cost(cost)
+    price = 0.0 if cost is None else finite_amount("cost", cost)
     seconds = price if problem.ladder.measured else 0.0
     query = Query(problem.space.encode(params), place, {ADDED: True})
     number = as_number(value)
@@ -34,7 +35,7 @@ def old_result(
 
 
 def old_results(problem: Problem, rows: Iterable[Mapping[str, Any]]) -> list[tuple[Query, Outcome]]:
-    """Many results that were found elsewhere; one that does not fit is named by its place."""
+    """Return many results that were found elsewhere; raise an error that names the row if one does not fit."""
     results: list[tuple[Query, Outcome]] = []
     for place, row in enumerate(rows):
         given = {name: row[name] for name in ("level", "fidelity", "cost") if name in row}
@@ -46,7 +47,7 @@ def old_results(problem: Problem, rows: Iterable[Mapping[str, Any]]) -> list[tup
 
 
 def level_of(ladder: Ladder, level: object = None, fidelity: object = None) -> int:
-    """The place of a fidelity, given by its place, its value or its name; the top where nothing is given."""
+    """Return the level of a fidelity that is given by its level, its value or its name; the top if nothing is given."""
     if level is not None and fidelity is not None:
         raise ValueError(f"give a level or a fidelity, not both: got level={level!r} and fidelity={fidelity!r}")
     if fidelity is not None:
@@ -62,20 +63,13 @@ def level_of(ladder: Ladder, level: object = None, fidelity: object = None) -> i
         return known[0]
     if level is None:
         return ladder.top
-    if isinstance(level, bool) or not isinstance(level, int) or not 0 <= level <= ladder.top:
+    if not is_whole(level) or not 0 <= level <= ladder.top:
         raise ValueError(f"level {level!r} is not one of 0 to {ladder.top}")
-    return level
-
-
-def as_cost(cost: object, name: str = "cost") -> float:
-    """A price that can be paid, or a duration; a clear error for what is none."""
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < float("inf"):
-        raise ValueError(f"{name} must be a finite number of at least 0, got {cost!r}")
-    return float(cost)
+    return int(level)
 
 
 def rows_of(source: object) -> Iterable[Mapping[str, Any]]:
-    """The results in a table or a study of Optuna's, each as what `old_result` takes."""
+    """Return the results of a table or of an Optuna study, each as the arguments of `old_result`."""
     if isinstance(source, optuna.Study):
         finished = source.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
         return [{"params": trial.params, "value": trial.value} for trial in finished]
@@ -86,8 +80,9 @@ def rows_of(source: object) -> Iterable[Mapping[str, Any]]:
 
 
 def _row(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one row of a table as the arguments of `old_result`."""
     known = {"value", "level", "fidelity", "cost"}
-    # Columns that trials_dataframe writes and that say nothing new.
+    # Columns that trials_dataframe writes and that an old result does not need.
     ignored = {"number", "state", "error", "seconds", "begun", "ended"}
     row: dict[str, Any] = {"params": {}}
     for name, field in fields.items():
@@ -107,7 +102,7 @@ def _row(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(trials: Sequence[Trial]) -> Any:
-    """All trials as a pandas DataFrame, with parameters in columns params_..."""
+    """Return all trials as a pandas DataFrame, with parameters in columns params_..."""
     # Imported here: pandas is an extra.
     try:
         import pandas as pd  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What a person sees while a study runs."""
+"""Show a person how far a run has come."""
 
 from types import TracebackType
 
@@ -8,9 +8,9 @@ from bmbo.history import History
 
 
 class Progress:
-    """A bar over cost (or over trials, where there is no budget) with the best at the top and the use of each level.
+    """Show a bar over the cost, or over trials if there is no budget, with the best value and the use of each level.
 
-    Like the limits, it counts what the study held before.
+    Like the limits, it also counts what the study held before this run.
     """
 
     def __init__(self, history: History, total_cost: float | None, n_trials: int | None, show: bool) -> None:
@@ -29,7 +29,7 @@ class Progress:
         )
 
     def show(self, history: History) -> None:
-        """Moves the bar to what the history says."""
+        """Move the bar to what the history says."""
         now = self._count(history)
         self._bar.set_postfix_str(describe(history), refresh=False)
         if self._bar.total is not None:
@@ -51,7 +51,7 @@ class Progress:
 
 
 def describe(history: History) -> str:
-    """Best value at the top fidelity and queries at each level, in one line."""
+    """Return the best value at the top fidelity and the number of queries at each level, in one line."""
     ladder = history.problem.ladder
     levels = [trial.query.level for trial in history.trials]
     used = " ".join(f"{ladder[level].name}:{levels.count(level)}" for level in range(ladder.num_levels))

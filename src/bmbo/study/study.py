@@ -1,4 +1,4 @@
-"""Ask and tell over a ledger: a study joins a problem, a policy and the record of what was run."""
+"""Define the study that users work with: it joins a problem, a policy and the record of what was run."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,18 +10,20 @@ from optuna.trial import TrialState
 
 from bmbo.executors import make_executor
 from bmbo.history import History, Outcome, Query
-from bmbo.ledger import ASKED, Ledger, Record, Run, Storage, folder_of, redacted
-from bmbo.ledger.study_definition import Definition
+from bmbo.ledger import ASKED, Ledger, LedgerSnapshot, Owner, Storage, StoredRunOptions, folder_of, redacted
+from bmbo.ledger.study_definition import StudyDefinition
 from bmbo.methods import bmbo_gp
-from bmbo.policies import Bayes
 from bmbo.problem import Fidelity, FidelityValue, Ladder, Number, Problem
 from bmbo.problem.conversions import as_space
-from bmbo.protocols import Executor, Policy
+from bmbo.problem.number_checks import is_whole, whole_number
+from bmbo.protocols import Executor, Policy, Recommending
 from bmbo.study import import_export, tell, validation
 from bmbo.study.checkpoints import KEEPS, Keep, clean, root_in
-from bmbo.study.planning import Limits
+from bmbo.study.limits import Limits
+from bmbo.study.options import GRACE_SECONDS, Options
+from bmbo.study.planner import Follower, Planner
 from bmbo.study.progress import Progress
-from bmbo.study.run_loop import GRACE_SECONDS, Options, Runner
+from bmbo.study.run_loop import Runner
 from bmbo.study.trial import StudyRecommendation, Trial, view
 
 logger = logging.getLogger("bmbo")
@@ -32,10 +34,17 @@ Callback = Callable[["Study", Trial], object]
 
 
 class Study:
-    """A search in progress; made by `create_study` and found again by `load_study`."""
+    """Run a search and read its results. `create_study` makes a study, and `load_study` finds it again.
+
+    Attributes:
+        policy: what suggests.
+        checkpoints: where checkpoint folders are made.
+        plans: whether runs in this process plan; if not, they end when no other process plans any more.
+    """
 
     def __init__(self, ledger: Ledger, policy: Policy, checkpoints: Path) -> None:
         self.policy = policy
+        self.plans = True
         self.checkpoints = checkpoints
         self._ledger = ledger
         self._key = jax.random.key(ledger.seed)
@@ -44,43 +53,43 @@ class Study:
 
     @property
     def study_name(self) -> str:
-        """Its name in the storage."""
+        """Return its name in the storage."""
         return self._ledger.name
 
     @property
     def storage(self) -> str:
-        """Where it is kept, without passwords."""
+        """Return where it is kept, without passwords."""
         return redacted(self._ledger.storage)
 
     @property
     def problem(self) -> Problem:
-        """Space, fidelities and direction."""
+        """Return its space, fidelities and direction."""
         return self._ledger.problem
 
     @property
     def direction(self) -> Direction:
-        """Whether small or large values are good."""
+        """Return whether small or large values are good."""
         return "maximize" if self.problem.maximise else "minimize"
 
     @property
-    def last_run(self) -> Run | None:
-        """With what limits and batches the study was last run, by whatever process; None before the first run."""
+    def last_run(self) -> StoredRunOptions | None:
+        """Return the limits and batches of the last run, by any process; None before the first run."""
         return self._ledger.last_run
 
     @property
     def history(self) -> History:
-        """All that is known, as one immutable value."""
+        """Return all that is known, as one immutable value."""
         return self._ledger.read().history
 
     @property
     def trials(self) -> list[Trial]:
-        """Every trial, in the order in which they were asked for."""
+        """Return every trial, in the order in which they were asked for."""
         record = self._ledger.read()
         return [self._view(record, entry.trial.number) for entry in record.entries]
 
     @property
     def best_trial(self) -> Trial:
-        """The best observed at the top fidelity."""
+        """Return the best trial at the top fidelity; raise ValueError while there is none."""
         record = self._ledger.read()
         best = record.history.best
         if best is None:
@@ -90,21 +99,25 @@ class Study:
 
     @property
     def best_params(self) -> Mapping[str, Any]:
-        """Configuration of the best trial."""
+        """Return the configuration of the best trial."""
         return self.best_trial.params
 
     @property
     def best_value(self) -> float:
-        """Value of the best trial."""
+        """Return the value of the best trial."""
         return float(self.best_trial.value or 0.0)
 
     def ask(self, n: int = 1) -> list[Trial]:
-        """The next `n` trials to run, chosen jointly; fewer only while the policy waits for trials in flight.
+        """Return the next `n` trials to run, chosen jointly; fewer only while the policy waits for trials in flight.
 
-        Trials that wait in the queue come first. Run them yourself and tell what they gave, from any process; let one
-        process ask at a time.
+        Trials that wait in the queue come first. Run them yourself and tell what they gave, from any process. Let only
+        one process ask at a time.
+
+        Example:
+            >>> for trial in study.ask(5):
+            ...     study.tell(trial, train(**trial.params, epochs=trial.fidelity))
         """
-        n = validation.whole("ask needs", n)
+        n = whole_number("n", n)
         record = self._ledger.read()
         numbers = [entry.trial.number for entry in record.waiting[:n] if self._ledger.claim(entry, ASKED)]
         if len(numbers) < n:
@@ -117,7 +130,11 @@ class Study:
     def enqueue(
         self, params: Mapping[str, Any], level: int | None = None, *, fidelity: FidelityValue | None = None
     ) -> Trial:
-        """Queues a trial of your own choice, at the top fidelity unless another is given; ask and optimize take it."""
+        """Queue a configuration of your own, at the top fidelity unless another is given; `ask` and `optimize` run it.
+
+        Example:
+            >>> study.enqueue({"lr": 0.01, "layers": 2}, fidelity=10)
+        """
         place = import_export.level_of(self.problem.ladder, level, fidelity)
         number = self._ledger.add(Query(self.problem.space.encode(params), place))
         return self._view(self._ledger.read(), number)
@@ -132,18 +149,20 @@ class Study:
         cost: Number | None = None,
         seconds: Number | None = None,
     ) -> Trial:
-        """Records what a trial gave: a number, or the reason why there is none. NaN and infinities are failures.
+        """Record what a trial gave, and return the trial: a number, or the reason why there is none.
+
+        NaN and infinities count as failures. Raise ValueError if the trial has an outcome already.
 
         Args:
             trial: the trial or its number.
             value: what was observed.
             error: why there is no value.
-            state: "complete" or "fail", where you like to say it; "waiting" puts the trial back into the queue.
-            cost: what it cost, where that differs from its fidelity's cost.
-            seconds: how long it ran; where costs are measured and this is not given, since it was asked for.
+            state: "complete" or "fail" may be said as well; "waiting" puts the trial back into the queue.
+            cost: what it cost, if that differs from the cost of its fidelity.
+            seconds: how long it ran. If costs are measured and this is not given, the time since `ask` counts.
         """
         number = trial.number if isinstance(trial, Trial) else trial
-        if isinstance(number, bool) or not isinstance(number, int):
+        if not is_whole(number):
             raise TypeError(f"tell needs a trial or its number, got {trial!r}")
         wanted = tell.state_of(value, error, state)
         record = self._ledger.read()
@@ -160,8 +179,11 @@ class Study:
         return self._view(self._ledger.read(), number)
 
     def recommendation(self) -> StudyRecommendation:
-        """The surrogate's choice; needs a policy with a surrogate and at least one finished trial."""
-        if not isinstance(self.policy, Bayes):
+        """Return the configuration with the best expected value at the top fidelity.
+
+        Raise TypeError if the study's method has no surrogate, ValueError if no trial has finished yet.
+        """
+        if not isinstance(self.policy, Recommending):
             raise TypeError("this study's method has no surrogate to recommend from; see best_trial")
         history = self.history
         if not history.done:
@@ -178,19 +200,20 @@ class Study:
         fidelity: FidelityValue | None = None,
         cost: Number | None = None,
     ) -> Trial:
-        """Adds a result that was found elsewhere, at the top unless a level or a fidelity is given.
+        """Add a result that was found elsewhere, at the top unless a level or a fidelity is given; return its trial.
 
-        It is used at once. It is free unless a cost is given, and no limit on trials counts it.
+        The method uses it at once. It is free unless a cost is given, and no limit on trials counts it.
         """
         return self._added(
             [import_export.old_result(self.problem, params, value, level=level, fidelity=fidelity, cost=cost)]
         )[0]
 
     def add_trials(self, source: Any) -> list[Trial]:
-        """Adds the results of a pandas DataFrame, another bmbo study or an Optuna study: all of them, or none.
+        """Add the results of a pandas DataFrame, another bmbo study or an Optuna study, and return their trials.
 
-        A table has a column for each parameter (its name, or params_ and its name), `value`, and where wanted `level`
-        or `fidelity` and `cost`. Of a study the trials with a value are taken; Optuna's count as the top fidelity.
+        If one result does not fit, an error names it and nothing is added. A table has a column for each parameter (its
+        name, or params_ and its name), a column `value`, and if you like `level` or `fidelity`, and `cost`. From a
+        study, the trials with a value are taken; those of an Optuna study count as the top fidelity.
         """
         if isinstance(source, Study):
             rows: Iterable[Mapping[str, Any]] = [
@@ -203,23 +226,28 @@ class Study:
         return self._added(import_export.old_results(self.problem, rows))
 
     def _added(self, results: Sequence[tuple[Query, Outcome]]) -> list[Trial]:
+        """Write results into the ledger, and return their trials."""
         numbers = [self._ledger.add(query, outcome) for query, outcome in results]
         record = self._ledger.read()
         return [self._view(record, number) for number in numbers]
 
     def trials_dataframe(self) -> Any:
-        """Every trial as a row of a pandas DataFrame."""
+        """Return every trial as a row of a pandas DataFrame; raise ImportError if pandas is not installed."""
         return import_export.table(self.trials)
 
     def clean_checkpoints(self, keep: Keep = "useful") -> list[int]:
-        """Removes checkpoint folders of finished trials and gives the trials' numbers; those in flight lose nothing.
+        """Remove checkpoint folders of finished trials, and return the numbers of these trials.
 
-        "useful" are the best trial's and, of each configuration, that of the highest finished level below the top.
+        Folders that trials in flight need always stay. "useful" also keeps the folder of the best trial and, for each
+        configuration, that of its highest finished level below the top.
         """
         return clean(self.checkpoints, self.history, keep)
 
     def stop(self) -> None:
-        """Ends the run that is under way in this process, after what runs now; for callbacks and other threads."""
+        """End the run of this process when the trials that run now are done; for callbacks and other threads.
+
+        Raise RuntimeError if this process runs nothing.
+        """
         if self._runner is None:
             raise RuntimeError("stop ends a run of this study in this process, and none is under way")
         self._runner.stop()
@@ -242,33 +270,36 @@ class Study:
         grace: Number = GRACE_SECONDS,
         show_progress_bar: bool = True,
     ) -> None:
-        """Runs trials until a limit is reached; any number of processes may do so for one study at once.
+        """Run trials until a limit is reached. Any number of processes may do so for one study at the same time.
 
-        What others left undone is done first: trials that wait, and those whose worker is gone. Where the method
-        recommends, one evaluation at the top is kept of the limits to confirm the recommendation in the end. Ctrl-C
-        stops after what runs, a second one at once; call again to go on.
+        Unfinished work of others comes first: trials that wait, and trials whose worker is gone. If the method can
+        recommend a configuration, the limits keep one evaluation at the top to confirm the recommendation at the end.
+        Ctrl-C stops when the running trials are done, a second Ctrl-C at once. Call again to go on.
+
+        Example:
+            >>> study.optimize(objective, total_cost=2000, batch_size=5, n_workers=5)
 
         Args:
-            objective: called with a `Trial`; gives a real number.
-            total_cost: what all trials of the study may cost together, those that it holds already included. Where
-                costs are measured this is kept as well as durations can be foreseen.
-            n_trials: how many trials the study may have, those that it holds already included.
+            objective: a function of a `Trial` that returns a real number.
+            total_cost: what all trials of the study may cost together, with those that it holds already. If costs are
+                measured, this is kept as well as durations can be foreseen.
+            n_trials: how many trials the study may have, with those that it holds already.
             timeout: seconds after which this call starts nothing more.
-            batch_size: trials chosen jointly; asynchronously, trials kept in flight, at least one a worker.
-            n_workers: trials run at once.
+            batch_size: trials chosen jointly; if asynchronous, trials kept in flight, at least one per worker.
+            n_workers: how many trials run at the same time.
             executor: "inline" (this process), "process" (processes of this machine), "ray", an executor of your own, or
-                "auto": inline for one worker without a `trial_timeout`, else process. One of your own is left open for
-                the next run, unless this one ends in an exception.
+                "auto": inline for one worker without a `trial_timeout`, else process. An executor of your own stays
+                open for the next run, unless this run ends in an exception.
             asynchronous: choose a trial as soon as a worker is free, not when the whole batch is done.
-            trial_timeout: seconds after which a trial is killed and has failed.
-            callbacks: each called with the study and a trial after that has finished.
-            catch: exceptions of the objective that only fail their trial; others end the run after what runs.
+            trial_timeout: seconds after which a trial is killed and counts as failed.
+            callbacks: functions of the study and a trial, called after each trial.
+            catch: exceptions of the objective that only fail their trial; others end the run.
             keep_checkpoints: which checkpoint folders stay: "all", "useful" or "none"; see `clean_checkpoints`.
-            grace: seconds of silence after which another process is taken for dead.
-            show_progress_bar: whether to show one.
+            grace: seconds of silence after which another process counts as dead.
+            show_progress_bar: whether to show a progress bar.
         """
         limits = Limits.checked(total_cost, n_trials, timeout)
-        n_workers = validation.whole("n_workers must be", n_workers)
+        n_workers = whole_number("n_workers", n_workers)
         validation.check_total(limits, self.problem.ladder)
         if keep_checkpoints not in KEEPS:
             raise ValueError(f"keep_checkpoints must be one of {list(KEEPS)}, got {keep_checkpoints!r}")
@@ -278,10 +309,10 @@ class Study:
         validation.check_callables(objective, callbacks, caught)
         options = Options(limits, batch_size, asynchronous, caught, grace)
         engine = make_executor(executor, n_workers, trial_timeout)
-        self._ledger.note_run(Run(limits.total_cost, limits.n_trials, batch_size, asynchronous))
+        self._ledger.note_run(StoredRunOptions(limits.total_cost, limits.n_trials, batch_size, asynchronous))
         with Progress(self.history, limits.total_cost, limits.n_trials, show_progress_bar) as progress:
 
-            def on_finished(record: Record, number: int) -> None:
+            def on_finished(record: LedgerSnapshot, number: int) -> None:
                 progress.show(record.history)
                 clean(self.checkpoints, record.history, keep_checkpoints)
                 for callback in callbacks:
@@ -290,7 +321,7 @@ class Study:
             try:
                 self._run(objective, engine, options, on_finished)
             except BaseException:
-                # Ends what still runs there.
+                # This ends what still runs there.
                 engine.close()
                 raise
             if isinstance(executor, str):
@@ -301,26 +332,40 @@ class Study:
         objective: Objective,
         executor: Executor,
         options: Options,
-        on_finished: Callable[[Record, int], None],
+        on_finished: Callable[[LedgerSnapshot, int], None],
     ) -> None:
-        self._runner = Runner(
+        """Run the loop, and keep the policy's cache for the next run."""
+        owner = Owner.new()
+        self._runner = runner = Runner(
             self._ledger,
+            owner,
             objective,
             executor,
             options,
-            policy=self.policy,
-            key=self._key,
             checkpoints=self.checkpoints,
             on_finished=on_finished,
-            carry=self._carry,
         )
         try:
-            self._runner.run()
+            if not self.plans:
+                runner.run(Follower(self._ledger, options))
+                return
+            planner = Planner(
+                self._ledger,
+                owner,
+                options,
+                policy=self.policy,
+                key=self._key,
+                is_stopping=lambda: runner.is_stopping,
+                carry=self._carry,
+            )
+            try:
+                runner.run(planner)
+            finally:
+                self._carry = planner.carry
         finally:
-            self._carry = self._runner.carry
             self._runner = None
 
-    def _view(self, record: Record, number: int) -> Trial:
+    def _view(self, record: LedgerSnapshot, number: int) -> Trial:
         return view(self.checkpoints, record.history, record.entries[number])
 
 
@@ -336,31 +381,37 @@ def create_study(
     method: Policy | None = None,
     checkpoints: str | Path | None = None,
 ) -> Study:
-    """A new study, or one to go on with.
+    """Return a new study, or one to go on with.
 
     Args:
-        study_name: its name in the storage; made up where none is given.
+        study_name: its name in the storage; made up if none is given.
         storage: a database URL ("sqlite:///study.db", "postgresql+psycopg://..."), a path ending in .log or .journal
             for a journal file, an Optuna storage, or None for memory.
-        load_if_exists: go on with the study of that name, if there is one; it must be about the same problem.
+        load_if_exists: go on with the study of this name, if there is one. It must be about the same problem.
         direction: "minimize" or "maximize".
         space: a `Space`, a mapping from names to bmbo's or Optuna's distributions, or a ConfigurationSpace.
         fidelities: from the roughest to the one that counts.
-        seed: of all random choices.
-        method: what chooses; `bmbo_gp()` by default.
-        checkpoints: where checkpoint folders are made; by default beside a storage that is a file, else here.
+        seed: for all random choices.
+        method: what chooses trials; `bmbo_gp()` by default.
+        checkpoints: where checkpoint folders are made; by default beside a storage that is a file, else in the working
+            directory.
+
+    Example:
+        >>> study = bmbo.create_study(
+        ...     space={"lr": bmbo.Float(1e-5, 1e-1, log=True), "layers": bmbo.Int(1, 4)},
+        ...     fidelities=[bmbo.Fidelity(1, cost=1), bmbo.Fidelity(10, cost=10)],
+        ... )
     """
     if direction not in ("minimize", "maximize"):
         raise ValueError(f"direction must be 'minimize' or 'maximize', got {direction!r}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+    seed = whole_number("seed", seed, at_least=0)
     if study_name is not None and (not isinstance(study_name, str) or not study_name):
         raise ValueError(f"study_name must be a name that is not empty, got {study_name!r}")
     if load_if_exists and study_name is None:
         raise ValueError("load_if_exists=True needs a study_name: by what else should the study be found?")
     validation.check_method(method)
     problem = Problem(as_space(space), Ladder(fidelities), maximise=direction == "maximize")
-    ledger = Ledger.create(storage, study_name, Definition(problem, seed), load_if_exists)
+    ledger = Ledger.create(storage, study_name, StudyDefinition(problem, seed), load_if_exists)
     return _study(ledger, method, checkpoints)
 
 
@@ -371,7 +422,7 @@ def load_study(
     method: Policy | None = None,
     checkpoints: str | Path | None = None,
 ) -> Study:
-    """The study of that name, as it was made; for the arguments see `create_study`."""
+    """Return the study of a name, as it was made. For the arguments see `create_study`."""
     validation.check_method(method)
     return _study(Ledger.load(storage, study_name), method, checkpoints)
 

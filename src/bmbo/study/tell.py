@@ -1,4 +1,4 @@
-"""What a user tells of a trial, checked and turned into an outcome."""
+"""Check what a user tells about a trial, and turn it into an outcome."""
 
 from datetime import datetime
 from typing import Literal
@@ -6,9 +6,9 @@ from typing import Literal
 from optuna.trial import TrialState
 
 from bmbo.history import Outcome
-from bmbo.ledger import Entry
+from bmbo.ledger import LedgerEntry
 from bmbo.problem import Ladder
-from bmbo.study.import_export import as_cost
+from bmbo.problem.number_checks import finite_amount
 from bmbo.study.trial import as_number
 
 State = Literal["complete", "fail", "waiting"]
@@ -22,7 +22,7 @@ _STATES: dict[object, State] = {
 
 
 def state_of(value: object, error: object, state: object) -> State:
-    """Where a trial is to stand after a value, an error or a state was told of it."""
+    """Return the state of a trial after a value, an error or a state was told; raise ValueError if they disagree."""
     if value is not None and error is not None:
         raise ValueError(f"tell needs either a value or an error, got value {value!r} and error {error!r}")
     implied: State | None = None if value is None and error is None else "fail" if value is None else "complete"
@@ -40,11 +40,14 @@ def state_of(value: object, error: object, state: object) -> State:
 
 
 def outcome_of(
-    ladder: Ladder, entry: Entry, value: object, error: str | None, *, cost: object, seconds: object
+    ladder: Ladder, entry: LedgerEntry, value: object, error: str | None, *, cost: object, seconds: object
 ) -> Outcome:
-    """The outcome of a trial that a user ran; without seconds, measured costs count from when it was asked for."""
-    price = None if cost is None else as_cost(cost)
-    lasted = None if seconds is None else as_cost(seconds, "seconds")
+    """Return the outcome of a trial that a user ran.
+
+    If costs are measured and no seconds are given, the time since the trial was asked for counts.
+    """
+    price = None if cost is None else finite_amount("cost", cost)
+    lasted = None if seconds is None else finite_amount("seconds", seconds)
     if ladder.measured:
         lasted = lasted if lasted is not None else price
         if lasted is None:

@@ -1,4 +1,4 @@
-"""What an objective receives, and what readers of a study see."""
+"""Define the trial that an objective receives and that readers of a study see."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,26 +9,27 @@ from typing import Any
 import numpy as np
 
 from bmbo.history import History
-from bmbo.ledger import Entry
+from bmbo.ledger import LedgerEntry
 from bmbo.problem import FidelityValue
 from bmbo.study.checkpoints import folder_for, source_of
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What an objective receives, and what is known of it afterwards.
+    """Hold what an objective receives, and after it has run also what it gave.
 
     Attributes:
         number: of the trial in its study.
         params: the configuration to run.
         fidelity: the value of the fidelity to run it at.
-        level: the fidelity's place, 0 the roughest.
+        level: the number of the fidelity; 0 is the roughest.
         state: "waiting", "running", "complete" or "failed".
-        value: what was observed; None while it runs, or when it failed.
+        value: what was observed; None while the trial runs, or if it failed.
         error: why it failed.
         cost: what it cost.
         seconds: how long it ran.
-        resume_from: checkpoint folder of the same configuration at the highest lower fidelity, to go on from; or None.
+        resume_from: checkpoint folder of the same configuration at the highest lower fidelity, to continue from it;
+            None if there is none.
         begun, ended: local times.
     """
 
@@ -48,25 +49,25 @@ class Trial:
 
     @property
     def checkpoint_dir(self) -> Path:
-        """A folder of this trial's own, made when it is first asked for; a trial that is run again finds it there."""
+        """Return the folder of this trial, made at the first call; a trial that is run again finds the same folder."""
         self._folder.mkdir(parents=True, exist_ok=True)
         return self._folder
 
 
 @dataclass(frozen=True)
 class StudyRecommendation:
-    """The surrogate's choice at the top fidelity, with the value it predicts there and the uncertainty of that."""
+    """Hold the configuration that the surrogate chooses at the top fidelity, the value it expects and its deviation."""
 
     params: Mapping[str, Any]
     value: float
     std: float
 
 
-def view(root: Path, history: History, entry: Entry) -> Trial:
-    """A trial as users see it; `root` is where the study keeps checkpoints."""
+def view(root: Path, history: History, entry: LedgerEntry) -> Trial:
+    """Return a trial as users see it; `root` is where the study keeps checkpoints."""
     trial, problem = entry.trial, history.problem
     outcome = trial.outcome
-    # Of a finished trial it is written where it came from; of others it is found.
+    # The ledger says where a finished trial came from; for others it is found here.
     source = entry.resume_from
     if outcome is None and (found := source_of(root, history, trial.query)) is not None:
         source = found.number
@@ -89,7 +90,7 @@ def view(root: Path, history: History, entry: Entry) -> Trial:
 
 
 def as_number(value: object) -> float:
-    """A plain float; a clear error for what is no real number."""
+    """Return a plain float; raise TypeError if the value is not a real number."""
     if isinstance(value, bool | str | bytes | complex | np.bool_ | np.complexfloating) or value is None:
         raise TypeError(f"an objective must return a real number, got {value!r}")
     try:

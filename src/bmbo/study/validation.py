@@ -1,27 +1,20 @@
-"""What users may get wrong where they make and run a study, each in one sentence."""
+"""Check what users give to make and run a study, and say in one sentence what is wrong."""
 
 from collections.abc import Sequence
 
 from bmbo.problem import Ladder
 from bmbo.protocols import Policy
-from bmbo.study.planning import Limits
+from bmbo.study.limits import Limits
 
 
 def check_method(method: object) -> None:
-    """A policy, or none."""
+    """Raise TypeError if a method is neither a policy nor None."""
     if method is not None and not isinstance(method, Policy):
         raise TypeError(f"method must be a policy such as bmbo.bmbo_gp(), got {method!r}")
 
 
-def whole(needs: str, number: object) -> int:
-    """A whole number of at least 1."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ValueError(f"{needs} a whole number of at least 1, got {number!r}")
-    return number
-
-
 def check_callables(objective: object, callbacks: object, caught: Sequence[object]) -> None:
-    """What a run will call, and the exceptions that it lets pass."""
+    """Raise TypeError if a run could not call one of these, or if what it should catch is not an exception."""
     if not callable(objective):
         raise TypeError(f"the objective must be a function of a trial, got {objective!r}")
     if not isinstance(callbacks, Sequence) or not all(callable(callback) for callback in callbacks):
@@ -32,7 +25,7 @@ def check_callables(objective: object, callbacks: object, caught: Sequence[objec
 
 
 def check_total(limits: Limits, ladder: Ladder) -> None:
-    """A budget that pays for something that counts."""
+    """Raise ValueError if a budget does not pay for one evaluation at the top."""
     if limits.total_cost is None or ladder.measured:
         return
     if limits.total_cost < ladder.costs[-1]:

@@ -1,0 +1,80 @@
+"""Say when a run ends, and what it can still afford. Every part that spends a budget asks here."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bmbo.history import History, TrialRecord
+from bmbo.problem.number_checks import positive_number, whole_number
+
+ADDED = "added"
+"""Tag of trials that were run elsewhere: no limit counts them."""
+
+Item = TypeVar("Item")
+
+
+def affordable(items: Iterable[Item], cost_of: Callable[[Item], float], budget: float) -> list[Item]:
+    """Return the items that a budget pays for, taken in their order; an item that is too dear is left out."""
+    kept: list[Item] = []
+    for item in items:
+        if cost_of(item) <= budget:
+            budget -= cost_of(item)
+            kept.append(item)
+    return kept
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Hold when a run ends.
+
+    Attributes:
+        total_cost: what all trials of the study may cost together.
+        n_trials: how many trials the study may have.
+        timeout: seconds from the start of this run.
+    """
+
+    total_cost: float | None = None
+    n_trials: int | None = None
+    timeout: float | None = None
+
+    @classmethod
+    def checked(cls, total_cost: object, n_trials: object, timeout: object) -> "Limits":
+        """Return limits that a user gave; raise ValueError if there is none, or one is not a positive number."""
+        if total_cost is None and n_trials is None and timeout is None:
+            raise ValueError("give at least one of total_cost, n_trials and timeout, or the run would never end")
+        return cls(
+            None if total_cost is None else positive_number("total_cost", total_cost),
+            None if n_trials is None else whole_number("n_trials", n_trials),
+            None if timeout is None else positive_number("timeout", timeout),
+        )
+
+    def room(self, history: History) -> float:
+        """Return how many more trials there may be."""
+        counted = sum(ADDED not in trial.query.tag for trial in history.trials)
+        return math.inf if self.n_trials is None else float(self.n_trials - counted)
+
+    def left(self, history: History) -> float:
+        """Return what more trials may cost; the cost of trials in flight is already taken off."""
+        if self.total_cost is None:
+            return math.inf
+        costs = history.priced.ladder.costs
+        return self.total_cost - history.spent - sum((costs[trial.query.level] for trial in history.pending), start=0.0)
+
+    def startable(self, history: History, waiting: Sequence[TrialRecord]) -> list[TrialRecord]:
+        """Return the waiting trials that the budget pays for: users may queue any trial, and prices may rise."""
+        if self.total_cost is None:
+            return list(waiting)
+        costs = history.priced.ladder.costs
+        # The last term lets a plan for the whole budget through, whatever its sum was rounded to.
+        budget = self.left(history) + sum(costs[trial.query.level] for trial in waiting) + 1e-9 * self.total_cost
+        return affordable(waiting, lambda trial: costs[trial.query.level], budget)
+
+    def reserve(self, costs: Sequence[float]) -> tuple[int, float]:
+        """Return the trials and the cost that are kept to confirm the recommendation.
+
+        Nothing is kept where this would leave nothing to search with.
+        """
+        trials = 1 if self.n_trials is not None and self.n_trials > 1 else 0
+        enough = self.total_cost is not None and self.total_cost - costs[-1] >= min(costs)
+        return trials, costs[-1] if enough else 0.0
