@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow test-faults lint format docs bench clean
+.PHONY: install demo test test-all test-faults coverage lint format docs bench clean
 
 install: $(STAMP)
 
@@ -17,12 +17,17 @@ $(STAMP): pyproject.toml
 demo: install
 	$(BIN)/python -m bmbo.demo
 
-# Two processes, a file's tests in one of them: what one test compiles the next of its file need not.
+# The quick tests, in two processes. The tests of one file stay in one process, where they share what they compile.
 test: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-slow: install
-	$(BIN)/python -m pytest -m slow
+# All tests but the faults: also applications, servers, examples in processes, peers. Shows the coverage.
+test-all: install
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not faults" --cov=bmbo --cov-report=term
+
+# What the quick tests cover, line by line.
+coverage: install
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=bmbo --cov-report=term-missing:skip-covered
 
 # Kills planners and workers at random moments, on SQLite and PostgreSQL, for some minutes.
 test-faults: install
@@ -37,7 +42,7 @@ format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The figures and tables of docs/results, made anew (about 25 minutes on two cores).
+# The tables of the surrogates in docs/results, made anew (about 25 minutes on two cores).
 docs: install
 	$(BIN)/python benchmarks/surrogate_table.py --out docs/results/surrogate_table.md
 	$(BIN)/python benchmarks/calibration.py --out docs/results/calibration.md --out-svg docs/figures/calibration.svg
@@ -49,4 +54,4 @@ bench: install
 	$(BIN)/python benchmarks/ledger_throughput.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .coverage .pytest_cache .ruff_cache .hypothesis

@@ -68,7 +68,7 @@ PARTS = {
     "bmbo_darn_1": (CHAIN.darn, OneAtATime(SELECT)),
 }
 # These take most of the time to compile. Their parts have quick tests of their own.
-SLOW = ("bmbo_darn_1", "dnn_mfbo", "mf_mes", "shtl")
+SLOW = ("bmbo_darn_1", "dnn_mfbo", "mf_gp_ucb", "mf_mes", "shtl")
 
 
 def marked(*names):
@@ -90,6 +90,8 @@ def parts_of(name):
     """Return the types of the surrogate and of the way to select of a method."""
     policy = getattr(methods, name)().policy
     bayes = policy.policy if isinstance(policy, TopOnly) else policy
+    assert isinstance(bayes, Bayes)
+    assert isinstance(bayes.learner, WarmStart)
     select = bayes.select.select if isinstance(bayes.select, ImproveAtTop) else bayes.select
     return type(bayes.learner.surrogate), type(select)
 
@@ -187,7 +189,11 @@ def test_a_chain_that_sees_all_lower_levels_is_refused():
 
 
 def test_the_chain_of_dnn_mfbo_is_the_default_one_with_other_links():
-    surrogate = methods.dnn_mfbo().policy.learner.surrogate
+    bayes = methods.dnn_mfbo().policy
+    assert isinstance(bayes, Bayes)
+    assert isinstance(bayes.learner, WarmStart)
+    surrogate = bayes.learner.surrogate
+    assert isinstance(surrogate, ChainedDarn)
     default = Darn.preset("default")
     assert surrogate.darn.model.stack == replace(default.model.stack, links="previous")
     assert surrogate.darn.inference == default.inference
@@ -225,6 +231,7 @@ def test_thompson_places_are_maximisers_of_distinct_draws():
     assert {query.unit for query in queries} == corners if len(corners) == 3 else len(queries) == 3
 
 
+@pytest.mark.slow
 def test_given_its_own_lower_output_a_chain_has_its_own_top():
     posterior, _, _ = CHAIN.fit(KEY, Dataset.of(started()))
     unit = jnp.asarray([[0.2, 0.5], [0.7, 0.25]])

@@ -8,7 +8,7 @@ NumPy 2: the transport refuses NumPy's scalars in one of its threads.
 
 # Peers are imported where a run is made, and may be missing.
 # ruff: noqa: PLC0415
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportUntypedBaseClass=false
 
 import threading
 from collections.abc import Sequence

@@ -159,8 +159,15 @@ def _draw_line(axes: Axes, line: Line, low: float, high: float, log: bool) -> No
     kept = _corners(lower, upper)
     axes.fill_between(x[kept], lower[kept], upper[kept], step="post", color=line.style.colour, alpha=0.07, linewidth=0)
     kept = _corners(middle)
-    style = {"color": line.style.colour, "linestyle": line.style.dash, "linewidth": line.style.width}
-    axes.plot(x[kept], middle[kept], drawstyle="steps-post", zorder=order, **style)
+    axes.plot(
+        x[kept],
+        middle[kept],
+        drawstyle="steps-post",
+        zorder=order,
+        color=line.style.colour,
+        linestyle=line.style.dash,
+        linewidth=line.style.width,
+    )
 
 
 def _rounded(values: Floats, low: float, high: float, log: bool) -> Floats:

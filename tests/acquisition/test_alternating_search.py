@@ -116,6 +116,7 @@ def ratio(outputs, optimum, noise, costs, pairs):
     return float(information) / sum(costs[level] for _, level in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [SMALL, PAPER], ids=["ours", "paper"])
 def test_a_batch_never_gets_worse_on_the_way(config):
     for seed in range(4):

@@ -116,6 +116,7 @@ def choose(select, key, posterior, problem, num, *, pending=()):
     return select(key, posterior, Dataset.of(history), history, num)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("select", [MaxValue(search=SEARCH), ChainQuadrature(search=SEARCH)])
 def test_a_cheap_level_is_asked_where_it_tells_of_the_top_and_not_where_it_does_not(select):
     close = choose(select, KEY, waves(0.99), problem(10.0), 1)[0]

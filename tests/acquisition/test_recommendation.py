@@ -109,6 +109,7 @@ def test_a_narrow_peak_is_found_from_a_known_point_on_it():
     assert found.unit == pytest.approx((0.123, 0.456), abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("best", [-0.5, 0.4, 1.2])
 def test_expected_improvement_is_no_smaller_than_anywhere_on_a_fine_grid(best):
     height = jax.random.normal(jax.random.key(1), (16, 3)) + jnp.asarray([[0.5, 0.0, 0.2]])
@@ -161,6 +162,7 @@ def test_places_of_a_batch_keep_apart_where_improvement_is_unlikely():
     assert second == pytest.approx((0.8, 0.8), abs=2e-2)
 
 
+@pytest.mark.slow
 def test_points_of_discrete_spaces_are_points_that_can_be_run():
     space = Space({"n": Int(1, 7), "c": Categorical(["a", "b", "c"])})
     problem = Problem(space, LADDER, maximise=True)

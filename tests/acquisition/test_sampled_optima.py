@@ -1,6 +1,7 @@
 """The maximum of every drawn function."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -104,7 +105,7 @@ def test_the_level_can_be_chosen():
 def test_an_extra_point_is_never_beaten_by_what_is_returned():
     posterior = bowls(16, 6)
     extra = jnp.clip(posterior.centre, 0.0, 1.0)
-    options = {"num_candidates": 4, "num_starts": 1, "max_steps": 1}
+    options: dict[str, Any] = {"num_candidates": 4, "num_starts": 1, "max_steps": 1}
     found = jax.jit(lambda key: find_optimum(key, posterior, 6, extra=extra, **options))(jax.random.key(5))
     own = posterior.draw_each(extra[:, None])[:, 0, 0]
     np.testing.assert_allclose(found.value, own, atol=1e-5)

@@ -134,6 +134,7 @@ def test_levels_are_made_comparable_by_their_starts_alone():
     standardised = (seen - np.mean(seen)) / np.std(seen)
     comparable = given.comparable.scale[2] * standardised + given.comparable.shift[2]
     assert comparable == pytest.approx([-1.0, 1.0, (67.0 - 20.0) / 7.0], rel=1e-4)
+    assert given.suspect is not None
     assert (given.suspect.unit, given.suspect.level) == ((0.9,), 2)
     assert given.suspect.value == pytest.approx(47.0 / 7.0, rel=1e-4)
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import textwrap
+from typing import cast
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_a_study_is_run_and_told_of(folder, said):
     assert "study study in sqlite:///study.db: new, minimize" in out
     assert re.search(r"level +fidelity +cost\n +0 +1 +1\n +1 +ten \(10\) +5\n", out)
     assert "until 6 trials; batches of 2, 1 at a time" in out
-    best = min(trial.value for trial in record().history.done)
+    best = min(cast(float, trial.value) for trial in record().history.done)
     assert f"best: {best:.6g} (trial " in out
     assert "bmbo status study.toml" in out
     assert len((folder / "calls.txt").read_text().splitlines()) == 6
@@ -74,6 +75,7 @@ def test_scripts_read_json(said):
     assert summary["trials"] == {"complete": 6, "failed": 0, "pending": 0}
     assert (summary["spent"], summary["interrupted"], summary["recommendation"]) == (30.0, False, None)
     history = record().history
+    assert history.best is not None
     assert summary["best"]["value"] == history.best.value
 
     found = json.loads(said("best", "study.toml", "--json")[1])

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -27,13 +28,22 @@ def until(condition, seconds=60.0):
         time.sleep(0.02)
 
 
+class Started(subprocess.Popen[bytes]):
+    """A process that writes its output to files."""
+
+    paths: list[Path]
+
+    def output(self):
+        return [path.read_text() for path in self.paths]
+
+
 def started(folder, *words):
     """A command in a process of its own."""
     # Output in files: nobody reads a pipe meanwhile.
     paths = [folder / f"{time.monotonic_ns()}.{end}" for end in ("out", "err")]
     with paths[0].open("w") as out, paths[1].open("w") as err:
-        process = subprocess.Popen([sys.executable, "-m", "bmbo", *words], cwd=folder, stdout=out, stderr=err)
-    process.output = lambda: [path.read_text() for path in paths]
+        process = Started([sys.executable, "-m", "bmbo", *words], cwd=folder, stdout=out, stderr=err)
+    process.paths = paths
     return process
 
 

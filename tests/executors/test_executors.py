@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 import ray
+import ray.exceptions
 
 import bmbo.executors.ray as ray_module
 from bmbo.executors import InlineExecutor, LocalProcessExecutor, make_executor
@@ -60,6 +61,7 @@ def test_local_processes_keep_the_contract():
     check_executor(lambda num_workers, timeout: make_executor("process", num_workers, timeout), isolated=True)
 
 
+@pytest.mark.slow
 def test_ray_keeps_the_contract(local_ray):
     assert isinstance(local_ray, Executor)
     check_executor(lambda num_workers, timeout: make_executor("ray", num_workers, timeout), isolated=True)
@@ -112,7 +114,7 @@ def test_a_wrong_choice_is_refused_in_a_sentence(arguments, sentence):
 @pytest.mark.usefixtures("as_a_user")
 def test_what_is_no_executor_is_refused():
     with pytest.raises(TypeError, match=r"executor must be one of .* got 3"):
-        make_executor(3, 1)
+        make_executor(3, 1)  # pyright: ignore[reportArgumentType]
 
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch):
@@ -158,10 +160,12 @@ def test_a_job_runs_when_it_is_collected_and_not_before():
 # --- Ray ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_job_of_ray_runs_in_a_process_of_rays_own(local_ray):
     assert outcome(local_ray, os.getpid).value in {process.pid for process in psutil.Process().children(recursive=True)}
 
 
+@pytest.mark.slow
 def test_a_local_ray_listens_on_the_loopback_address_only(local_ray):
     assert outcome(local_ray, lambda: 1).value == 1
     places = set()
@@ -172,6 +176,7 @@ def test_a_local_ray_listens_on_the_loopback_address_only(local_ray):
     assert places <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 def test_a_ray_that_ran_already_is_left_running():
     executor = RayExecutor(1, num_cpus=0.5)
@@ -180,6 +185,7 @@ def test_a_ray_that_ran_already_is_left_running():
     assert ray.is_initialized()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 def test_a_job_sees_the_resources_that_it_was_given():
     executor = RayExecutor(1, num_cpus=2)
@@ -190,12 +196,14 @@ def test_a_job_sees_the_resources_that_it_was_given():
     assert assigned == {"CPU": 2.0}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 def test_ray_refuses_what_is_no_amount():
     with pytest.raises(ValueError, match="num_gpus must be a finite number of at least 0, got -1"):
         RayExecutor(1, num_gpus=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 def test_a_timeout_in_ray_does_not_count_the_wait_for_resources():
     taken = RayExecutor(1, num_cpus=2)
@@ -249,6 +257,7 @@ print(found[0].number, found[0].lost, found[0].error)
 """
 
 
+@pytest.mark.slow
 def test_a_job_on_a_node_of_ray_that_is_lost_should_be_run_again(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(NODE)
@@ -258,6 +267,7 @@ def test_a_job_on_a_node_of_ray_that_is_lost_should_be_run_again(tmp_path):
     assert done.stdout.splitlines()[-1].startswith("3 True lost by Ray: NodeDiedError")
 
 
+@pytest.mark.slow
 def test_the_address_of_a_module_does_not_hide_ray_itself():
     assert ray_module.ray is ray
     assert Path(ray.__file__).parent.name == "ray"

@@ -6,6 +6,7 @@ import lzma
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from experiments.problems import PROBLEMS, DataMissingError
 # The applications read large data sets and train models.
 pytestmark = pytest.mark.slow
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "alpha": 0.1,
     "ccp_alpha": 0.01,
     "subsample": 0.6,
@@ -55,7 +56,7 @@ def test_boosting_is_that_of_scikit_learn_where_that_still_has_the_criterion():
     from sklearn.ensemble import GradientBoostingRegressor  # noqa: PLC0415
 
     training, evaluation = boosting.parts()
-    config = {**GOOD, "subsample": 1.0, "max_features": 0.5, "ccp_alpha": 0.5}
+    config: dict[str, Any] = {**GOOD, "subsample": 1.0, "max_features": 0.5, "ccp_alpha": 0.5}
     theirs = GradientBoostingRegressor(
         loss="huber",
         alpha=config["alpha"],
@@ -123,7 +124,7 @@ def test_lda_has_the_space_and_the_costs_of_the_paper():
     assert not lda.APPLICATION.problem.maximise
 
 
-TOPICS = {
+TOPICS: dict[str, Any] = {
     "doc_topic_prior": 0.1,
     "topic_word_prior": 0.1,
     "learning_decay": 0.7,

@@ -54,10 +54,12 @@ def run_with_kills(folder, storage, num, delays, *options, first=0, **environmen
 def record(storage):
     """What was chosen and what it gave, by number."""
     entries = Ledger.load(storage, "study").read().entries
-    return [
-        (entry.trial.number, entry.trial.query, entry.trial.value, entry.trial.outcome.cost, entry.batch, entry.state)
-        for entry in entries
-    ]
+    found = []
+    for entry in entries:
+        trial = entry.trial
+        assert trial.outcome is not None
+        found.append((trial.number, trial.query, trial.value, trial.outcome.cost, entry.batch, entry.state))
+    return found
 
 
 def folders(path):

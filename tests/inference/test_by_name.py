@@ -33,4 +33,4 @@ def test_a_name_gives_its_class_with_default_settings(name):
 @pytest.mark.usefixtures("as_a_user")
 def test_an_unknown_name_is_refused_with_the_list_of_names():
     with pytest.raises(ValueError, match=r"inference must be one of .*'nuts'.*, got 'gibbs'"):
-        make_inference("gibbs")
+        make_inference("gibbs")  # pyright: ignore[reportArgumentType]

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -102,14 +103,20 @@ def chains_of(method, result):
     return result.draws.reshape(method.num_chains, -1, result.draws.shape[-1])
 
 
-SHORT = {"num_chains": 4, "num_warmup": 150, "num_draws_per_chain": 250, "num_search_steps": 200, "thinning": 2}
+SHORT: dict[str, Any] = {
+    "num_chains": 4,
+    "num_warmup": 150,
+    "num_draws_per_chain": 250,
+    "num_search_steps": 200,
+    "thinning": 2,
+}
 EXACT = {
     "paper": PaperHMC(num_burnin=200, num_draws=1000, thinning=2),
     "adaptive": AdaptiveHMC(**SHORT),
     "nuts": NUTS(**SHORT, max_depth=5),
     "adjusted mclmc": AdjustedMCLMC(**SHORT, num_leapfrog=5),
 }
-SMALL = {"num_chains": 3, "num_warmup": 20, "num_warmup_warm": 5, "num_draws_per_chain": 4}
+SMALL: dict[str, Any] = {"num_chains": 3, "num_warmup": 20, "num_warmup_warm": 5, "num_draws_per_chain": 4}
 EVERY = {
     "paper": (PaperHMC(num_burnin=10, num_draws=8, thinning=2, step_size=0.05), 8),
     "adaptive": (AdaptiveHMC(**SMALL, num_search_steps=20), 12),
@@ -176,6 +183,7 @@ def test_a_region_without_a_density_never_poisons(method, num_draws):
             assert jnp.all(result.draws[:, 0] <= edge)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", EXACT.values(), ids=EXACT)
 def test_exact_samplers_have_the_moments_of_bayesian_linear_regression(method):
     result = run(method, REGRESSION.target)
@@ -189,6 +197,7 @@ def test_exact_samplers_have_the_moments_of_bayesian_linear_regression(method):
     assert jnp.all(result.info.divergences == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "tolerance"),
     [
@@ -235,6 +244,7 @@ def test_no_steps_of_optimisation_give_the_start():
     np.testing.assert_array_equal(optimise(REGRESSION.target, start, jnp.asarray(0)), start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
@@ -252,7 +262,7 @@ def test_a_standard_normal_in_fifty_dimensions_has_its_spread(method):
 
 
 def test_a_warm_start_with_little_warmup_has_the_same_moments():
-    method = AdaptiveHMC(**{**SHORT, "num_search_steps": 2000}, num_warmup_warm=40, initial_step_size=0.05)
+    method = replace(AdaptiveHMC(**SHORT), num_search_steps=2000, num_warmup_warm=40, initial_step_size=0.05)
     earlier = run(method, REGRESSION.target)
     result = run(method, REGRESSION.target, warm=WARM, start=earlier.last, seed=3)
     off_mean, off_variance = standard_errors(chains_of(method, result), REGRESSION.mean, REGRESSION.covariance)
@@ -299,7 +309,7 @@ def test_rhat_is_large_for_chains_stuck_in_two_far_modes():
         lambda _, x: -0.5 * jnp.sum(x**2),
         lambda x: x,
     )
-    method = AdaptiveHMC(**{**SHORT, "num_draws_per_chain": 20})
+    method = replace(AdaptiveHMC(**SHORT), num_draws_per_chain=20)
     start = 10.0 * jnp.asarray([1.0, 1.0, -1.0, -1.0])[:, None] * jnp.ones((4, 2))
     assert run(method, target, start=start).info.rhat > 3
     assert run(method, target, start=jnp.abs(start)).info.rhat < 1.3

@@ -183,6 +183,7 @@ def test_a_whole_trial_of_optunas_counts_at_the_top(storage):
     study.add_trial(optuna.create_trial(params=params, distributions=distributions, value=2.0))
     best = ledger.read().history.best
     assert best is not None
+    assert best.outcome is not None
     assert (best.number, best.value, best.query.level, best.outcome.cost) == (1, 2.0, 2, 50.0)
 
 

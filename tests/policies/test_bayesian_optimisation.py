@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -126,11 +127,12 @@ def test_a_study_that_resumes_at_any_point_goes_on_as_if_it_had_never_stopped(po
 
 @pytest.mark.slow
 def test_a_run_compiles_one_fit_for_each_shape_of_the_data():
-    before = darn._fit._cache_size()
+    fit = cast(Any, darn._fit)
+    before = fit._cache_size()
     seen = run(INFORMED, 10)
     shapes = {Dataset.of(history).sizes for history, _ in seen}
     assert len(shapes) == 1
-    assert darn._fit._cache_size() - before <= 1
+    assert fit._cache_size() - before <= 1
 
 
 @pytest.mark.slow
@@ -241,12 +243,13 @@ def test_fifty_dimensions_are_no_obstacle():
 def with_an_explosion():
     """Points all over the space at both levels, the last one at the top with a loss out of all proportion."""
     history = History(PROBLEM)
-    for number, unit in enumerate(qmc.Sobol(2, seed=0).random(32)):
+    for number, unit in enumerate(qmc.Sobol(2, seed=0).random(32)):  # pyright: ignore[reportCallIssue]
         history = history.asked(Query(tuple(SPACE.snap(unit).tolist()), number % 2))
         history = told(history, number, 1e9 if number == 31 else None)
     return history
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("squeeze", [True, False])
 def test_a_loss_that_exploded_does_not_hide_the_others(squeeze):
     surrogate = AutoRegressiveGP(num_functions=32, num_hyper=4, num_features=256, num_proposals=8)

@@ -66,7 +66,7 @@ class Failing:
 
     error: Exception
 
-    def fit(self, *_):
+    def fit(self, *_, **__):
         raise self.error
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bmbo.problem import Categorical, Float, Int, Space
@@ -85,9 +86,7 @@ def test_parameters_come_back_from_a_storage_bit_by_bit(url, tmp_path):
     storage = {
         "memory": lambda: None,
         "sqlite": lambda: f"sqlite:///{tmp_path}/study.db",
-        "journal": lambda: optuna.storages.JournalStorage(
-            optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.log"))
-        ),
+        "journal": lambda: optuna.storages.JournalStorage(JournalFileBackend(str(tmp_path / "study.log"))),
     }[url]()
     space = Space(
         {
@@ -120,10 +119,13 @@ def test_a_space_comes_back_from_optunas_distributions(space):
             # Optuna knows no order.
             assert back[name] == Categorical(param.choices)
         elif param.decode((1.0,)) == param.low:
+            assert isinstance(param, Int)
             assert back[name] == Int(param.low, param.low)
         else:
-            assert (back[name].low, back[name].log) == (param.low, param.log)
-            assert back[name].high == param.decode((1.0,))
+            found = back[name]
+            assert isinstance(found, Float | Int)
+            assert (found.low, found.log) == (param.low, param.log)
+            assert found.high == param.decode((1.0,))
 
 
 @pytest.mark.parametrize("choices", [[True, 1], [0, False, "x"], [1.0, True]])
@@ -191,7 +193,7 @@ def test_a_space_of_ours_is_given_back(space):
 
 def test_a_configuration_space_is_understood():
     given = ConfigSpace.ConfigurationSpace(
-        [
+        space=[
             ConfigSpace.Float("rate", (1e-5, 1e-1), log=True),
             ConfigSpace.Float("share", (-1.0, 1.0)),
             ConfigSpace.Integer("layers", (1, 9)),
@@ -269,7 +271,7 @@ def forbidding():
 @pytest.mark.usefixtures("as_a_user")
 def test_what_cannot_be_searched_is_refused_by_name(make, error, sentence):
     given = make()
-    space = ConfigSpace.ConfigurationSpace(given) if isinstance(given, list) else given
+    space = ConfigSpace.ConfigurationSpace(space=given) if isinstance(given, list) else given
     with pytest.raises(error, match=sentence):
         as_space(space)
 

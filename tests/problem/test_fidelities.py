@@ -11,11 +11,23 @@ BAD = [
     (lambda: Fidelity(1, cost=-2.0), ValueError, "fidelity 1: cost must be positive and finite, got -2.0"),
     (lambda: Fidelity("full", cost=math.inf), ValueError, "fidelity 'full': cost must be positive and finite, got inf"),
     (lambda: Fidelity("full", cost=math.nan), ValueError, "fidelity 'full': cost must be positive and finite, got nan"),
-    (lambda: Fidelity(1, cost="1"), TypeError, "fidelity 1: cost must be a number or \"measure\", got '1'"),
+    (
+        lambda: Fidelity(1, cost="1"),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "fidelity 1: cost must be a number or \"measure\", got '1'",
+    ),
     (lambda: Fidelity(1, cost=True), TypeError, 'fidelity 1: cost must be a number or "measure", got True'),
-    (lambda: Fidelity([1], cost=1), TypeError, "must be a number, a string or a boolean, got [1]"),
+    (
+        lambda: Fidelity([1], cost=1),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "must be a number, a string or a boolean, got [1]",
+    ),
     (lambda: Ladder([]), ValueError, "at least one fidelity is needed"),
-    (lambda: Ladder([1, 10]), TypeError, "fidelities must be bmbo.Fidelity objects, got 1"),
+    (
+        lambda: Ladder([1, 10]),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "fidelities must be bmbo.Fidelity objects, got 1",
+    ),
     (
         lambda: Ladder([Fidelity(1, cost="measure"), Fidelity(2, cost=2)]),
         ValueError,

@@ -242,7 +242,9 @@ def test_a_constant_takes_one_coordinate_that_snaps_to_the_middle(param):
 
 def test_true_and_one_are_different_choices_but_one_and_one_point_zero_are_not():
     space = one(Categorical([True, 1, "1", None]))
-    for place, choice in enumerate(space["x"].choices):
+    found = space["x"]
+    assert isinstance(found, Categorical)
+    for place, choice in enumerate(found.choices):
         assert space.encode({"x": choice})[place] == 1.0
         assert space.decode(space.encode({"x": choice}))["x"] is choice
     with pytest.raises(ValueError, match=r"choices must differ, got 1.0 more than once"):
@@ -253,13 +255,15 @@ def test_true_and_one_are_different_choices_but_one_and_one_point_zero_are_not()
 def test_numbers_of_numpy_become_plain_ones():
     space = Space(
         {
-            "a": Int(np.int64(1), np.int32(3)),
+            "a": Int(np.int64(1), np.int32(3)),  # pyright: ignore[reportArgumentType]
             "b": Float(np.float64(0), 1),
-            "c": Categorical([np.str_("u"), np.int64(2)]),
+            "c": Categorical([np.str_("u"), np.int64(2)]),  # pyright: ignore[reportArgumentType]
         }
     )
     json.dumps(space.to_json())
-    assert type(space["c"].choices[1]) is int
+    found = space["c"]
+    assert isinstance(found, Categorical)
+    assert type(found.choices[1]) is int
     assert space.decode(space.encode({"a": np.int64(2), "b": np.float32(0.5), "c": np.int64(2)})) == {
         "a": 2,
         "b": 0.5,

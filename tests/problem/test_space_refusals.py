@@ -19,7 +19,11 @@ BAD_PARAMETERS = [
         "Float: the range is too wide for float64, got low=-1e+308, high=1e+308",
     ),
     (lambda: Float(1e-300, 1e300, log=True), ValueError, "Float: the range is too wide for float64, got low=1e-300"),
-    (lambda: Float("0", 1), TypeError, "Float: low must be a number, got '0'"),
+    (
+        lambda: Float("0", 1),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "Float: low must be a number, got '0'",
+    ),
     (lambda: Float(False, 1), TypeError, "Float: low must be a number, got False"),
     (lambda: Float(0, 1, log=True), ValueError, "Float: with log=True low must be above 0, got low=0"),
     (
@@ -33,26 +37,54 @@ BAD_PARAMETERS = [
     (lambda: Float(0, 1, step=True), TypeError, "Float: step must be a number, got True"),
     (lambda: Float(0, 1, step=1e-300), ValueError, "gives more than 1099511627776 values; leave the step out"),
     (lambda: Int(3, 1), ValueError, "Int: low must not be above high, got low=3, high=1"),
-    (lambda: Int(1.5, 2), TypeError, "Int: low must be an integer, got 1.5"),
-    (lambda: Int(1, math.inf), TypeError, "Int: high must be an integer, got inf"),
+    (
+        lambda: Int(1.5, 2),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "Int: low must be an integer, got 1.5",
+    ),
+    (
+        lambda: Int(1, math.inf),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "Int: high must be an integer, got inf",
+    ),
     (lambda: Int(True, 2), TypeError, "Int: low must be an integer, got True"),
     (lambda: Int(0, 9, log=True), ValueError, "Int: with log=True low must be above 0, got low=0"),
     (lambda: Int(1, 9, log=True, step=2), ValueError, "Int: log=True and a step exclude each other, got step=2"),
     (lambda: Int(1, 9, step=0), ValueError, "Int: step must be above 0 and at most high - low = 8, got step=0"),
     (lambda: Int(1, 9, step=9), ValueError, "got step=9"),
-    (lambda: Int(1, 9, step=0.5), TypeError, "Int: step must be an integer, got 0.5"),
+    (
+        lambda: Int(1, 9, step=0.5),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "Int: step must be an integer, got 0.5",
+    ),
     (lambda: Int(0, 2**41), ValueError, "Int: more than 1099511627776 values, got low=0, high=2199023255552"),
     (lambda: Categorical([]), ValueError, "Categorical: at least one choice is needed, got none"),
     (lambda: Categorical("abc"), TypeError, "Categorical: choices must be a list, got the string 'abc'"),
     (lambda: Categorical(["a", "b", "a"]), ValueError, "Categorical: choices must differ, got 'a' more than once"),
     (lambda: Categorical([1, True, True]), ValueError, "got True more than once"),
-    (lambda: Categorical(["a", (1, 2)]), TypeError, "a choice must be a string, number, boolean or None, got (1, 2)"),
+    (
+        lambda: Categorical(["a", (1, 2)]),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "a choice must be a string, number, boolean or None, got (1, 2)",
+    ),
     (lambda: Categorical([0.5, math.nan]), ValueError, "Categorical: a choice must be finite, got nan"),
     (lambda: Space({}), ValueError, "Space: at least one parameter is needed, got none"),
-    (lambda: Space([Float(0, 1)]), TypeError, "Space: parameters must be given as a mapping from names"),
-    (lambda: Space({1: Float(0, 1)}), TypeError, "Space: a parameter's name must be a string, got 1"),
+    (
+        lambda: Space([Float(0, 1)]),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "Space: parameters must be given as a mapping from names",
+    ),
+    (
+        lambda: Space({1: Float(0, 1)}),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "Space: a parameter's name must be a string, got 1",
+    ),
     (lambda: Space({"": Float(0, 1)}), ValueError, "Space: a parameter's name must not be empty, got ''"),
-    (lambda: Space({"lr": (0, 1)}), TypeError, "Space: parameter 'lr' must be a Float, Int or Categorical, got (0, 1)"),
+    (
+        lambda: Space({"lr": (0, 1)}),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "Space: parameter 'lr' must be a Float, Int or Categorical, got (0, 1)",
+    ),
 ]
 
 

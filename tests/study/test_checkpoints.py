@@ -69,9 +69,9 @@ def test_what_is_in_flight_keeps_its_folder_and_what_it_goes_on_from(tmp_path):
 def test_an_unknown_policy_of_clean_up_is_named():
     study = create_study(space=PROBLEM.space, fidelities=PROBLEM.ladder.fidelities, method=random_search())
     with pytest.raises(ValueError, match=r"keep_checkpoints must be one of .*got 'some'"):
-        study.optimize(lambda _: 1.0, n_trials=1, keep_checkpoints="some")
+        study.optimize(lambda _: 1.0, n_trials=1, keep_checkpoints="some")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="keep must be one of"):
-        study.clean_checkpoints("some")
+        study.clean_checkpoints("some")  # pyright: ignore[reportArgumentType]
 
 
 def test_folders_are_beside_the_storage_and_named_after_the_study(tmp_path):

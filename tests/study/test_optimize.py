@@ -4,11 +4,12 @@ import logging
 import math
 import time
 from dataclasses import replace
+from typing import Any
 
 import jax
 import pytest
 
-from support.small_policies import POLICIES, POLICY_NAMES, QUICK
+from support.small_policies import POLICIES, QUICK
 from support.small_studies import InTurn, bowl, quiet, study_of
 
 
@@ -125,7 +126,7 @@ def test_the_last_trial_of_a_run_is_the_recommendation_and_the_run_says_so(limit
     assert len(study.trials) <= limit.get("n_trials", math.inf)
 
 
-@pytest.mark.parametrize("name", POLICY_NAMES)
+@pytest.mark.parametrize("name", ["quick", pytest.param("networks", marks=pytest.mark.slow)])
 def test_minimising_and_maximising_the_negative_are_one_and_the_same(name):
     method = POLICIES[name]
     down = quiet(study_of(method, seed=3), bowl, n_trials=8, batch_size=2)
@@ -160,8 +161,9 @@ def test_the_same_seed_gives_the_same_trials_and_another_seed_others():
 )
 def test_a_run_with_wrong_options_is_refused_in_one_sentence_and_changes_nothing(options, sentence):
     study = study_of()
+    given: dict[str, Any] = {"objective": bowl, "n_trials": 3, "show_progress_bar": False, **options}
     with pytest.raises((TypeError, ValueError)) as refusal:
-        study.optimize(**{"objective": bowl, "n_trials": 3, "show_progress_bar": False, **options})
+        study.optimize(**given)
     assert sentence in str(refusal.value)
     assert study.trials == []
     assert study.last_run is None

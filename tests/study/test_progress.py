@@ -15,7 +15,7 @@ def lived(*told):
     for number, (level, value) in enumerate(told):
         history = history.asked(Query((0.5,), level))
         if value is not None:
-            history = history.with_outcome(number, Outcome.of(value, PROBLEM.ladder[level].cost))
+            history = history.with_outcome(number, Outcome.of(value, PROBLEM.ladder.costs[level]))
     return history
 
 
@@ -72,9 +72,9 @@ def test_a_bar_that_is_not_wanted_prints_nothing(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("limits", [(None, 1), (1.0, None)])
-def test_a_study_that_holds_more_than_the_limit_is_shown_all_the_same(limits, capsys):
+@pytest.mark.parametrize(("total_cost", "n_trials"), [(None, 1), (1.0, None)])
+def test_a_study_that_holds_more_than_the_limit_is_shown_all_the_same(total_cost, n_trials, capsys):
     earlier = [(0, 1.0), (0, 2.0)]
-    with Progress(lived(*earlier), *limits, True) as progress:
+    with Progress(lived(*earlier), total_cost, n_trials, True) as progress:
         progress.show(lived(*earlier, (0, 1.0)))
     assert "100%" in capsys.readouterr().err

@@ -79,6 +79,7 @@ run(study_in({storage!r}), objective, total_cost=60, batch_size=3)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_that_is_resumed_has_the_record_of_one_that_was_not(storage):
     whole = run(study_in(), total_cost=60, batch_size=3)
     script = KILLED.format(tests=str(Path(__file__).parents[1]), storage=storage, when=4)

@@ -1,6 +1,7 @@
 """Studies: what a user asks, tells and may rely on."""
 
 import math
+from typing import Any
 
 import jax
 import numpy as np
@@ -192,8 +193,9 @@ def test_what_cannot_be_told_is_refused_in_one_sentence_and_changes_nothing(told
     study = study_of()
     study.ask()
     before = study.trials
+    given: dict[str, Any] = {"trial": 0, **told}
     with pytest.raises(kind) as refusal:
-        study.tell(**{"trial": 0, **told})
+        study.tell(**given)
     assert sentence in str(refusal.value)
     assert study.trials == before
 
@@ -206,6 +208,7 @@ def test_measured_costs_of_trials_that_a_user_ran_are_what_the_user_says_or_the_
     assert study.tell(two, 1.0, cost=6).seconds == 6.0
     since = study.tell(three, 1.0)
     assert since.cost == since.seconds
+    assert since.seconds is not None
     assert since.seconds > 0
 
 
@@ -238,8 +241,9 @@ def test_old_results_are_used_at_once_and_cost_nothing(storage):
 )
 def test_an_old_result_that_does_not_fit_is_refused_in_one_sentence(result, sentence):
     study = study_of()
+    given: dict[str, Any] = {"params": {"x": 0.5, "n": 2}, "value": 1.0, **result}
     with pytest.raises((TypeError, ValueError)) as refusal:
-        study.add_trial(**{"params": {"x": 0.5, "n": 2}, "value": 1.0, **result})
+        study.add_trial(**given)
     assert sentence in str(refusal.value)
     assert study.trials == []
 
@@ -312,7 +316,7 @@ def test_of_results_that_do_not_all_fit_none_is_added(source, sentence):
     ],
 )
 def test_a_study_with_wrong_settings_is_refused_in_one_sentence(options, sentence):
-    given = {"space": SPACE, "fidelities": FIDELITIES, "method": random_search(), **options}
+    given: dict[str, Any] = {"space": SPACE, "fidelities": FIDELITIES, "method": random_search(), **options}
     with pytest.raises((TypeError, ValueError)) as refusal:
         create_study(**given)
     assert sentence in str(refusal.value)

@@ -43,7 +43,8 @@ class Server:
 
     def __init__(self, programs, folder, user):
         self._programs, self._folder, self._user = programs, folder, user
-        self._process, self.port = None, None
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port: int | None = None
 
     @property
     def url(self):
@@ -78,6 +79,7 @@ class Server:
     def stop(self):
         """Stops it, and ends the connections that there are."""
         if self._process is not None:
+            assert self._process.stdin is not None
             self._process.stdin.close()
             self._process.wait(START_SECONDS)
             self._process = None
@@ -88,6 +90,7 @@ class Server:
             connection.execute(command)
 
     def _answers(self):
+        assert self._process is not None
         deadline = time.monotonic() + START_SECONDS
         while self._process.poll() is None and time.monotonic() < deadline:
             with contextlib.suppress(psycopg.OperationalError):

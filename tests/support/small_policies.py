@@ -144,5 +144,5 @@ QUICK = Bayes(WarmStart(Fake([])), Noted([]), num_startup=2)
 
 # Lines and no polish compile in seconds, the whole method takes a minute where cores are shared.
 LINES = replace(QUICK, select=replace(SELECT, polish_steps=0))
-POLICIES = {"lines": LINES, "networks": INFORMED}
+POLICIES = {"quick": QUICK, "lines": LINES, "networks": INFORMED}
 POLICY_NAMES = ["lines", pytest.param("networks", marks=pytest.mark.slow)]

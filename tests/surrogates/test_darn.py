@@ -1,6 +1,7 @@
 """The surrogate: its posterior, its fits, and whether its draws are calibrated."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +49,7 @@ def fitted():
     return COLLAPSED.fit(jax.random.key(0), dataset((7, 4)))
 
 
+@pytest.mark.slow
 def test_the_surrogate_and_its_posterior_keep_the_contract(fitted):
     posterior, last, info = fitted
     assert isinstance(COLLAPSED, Surrogate)
@@ -114,6 +116,7 @@ def test_replicas_share_all_but_the_top_level_last_layer(fitted):
     assert np.all(np.asarray(top.last[0::2] != top.last[1::2]).any(axis=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counts", [(8,), (8, 5)], ids=["one level", "two levels"])
 def test_given_the_rest_top_level_draws_are_bayesian_linear_regression(counts):
     num = 4000
@@ -203,6 +206,7 @@ HARD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HARD)
 def test_hard_data_give_finite_draws(name):
     data = HARD[name]()
@@ -214,7 +218,13 @@ def test_hard_data_give_finite_draws(name):
     assert np.all(np.isfinite(last))
 
 
-FEW = {"num_chains": 2, "num_search_steps": 5, "num_warmup": 6, "num_warmup_warm": 2, "num_draws_per_chain": 2}
+FEW: dict[str, Any] = {
+    "num_chains": 2,
+    "num_search_steps": 5,
+    "num_warmup": 6,
+    "num_warmup_warm": 2,
+    "num_draws_per_chain": 2,
+}
 # The paper's, one with stochastic gradients, one without chains: what else differs is tested with the methods.
 METHODS = [
     PaperHMC(num_burnin=5, num_draws=4, thinning=1, num_leapfrog=2),
@@ -230,6 +240,7 @@ MORE_METHODS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "inference",
     [*METHODS, *(pytest.param(method, marks=pytest.mark.slow) for method in MORE_METHODS)],
@@ -248,6 +259,7 @@ def test_every_inference_fits_the_sampled_model(inference):
     assert np.any(np.asarray(cold.draw(points(5)) != warm.draw(points(5))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_functions", "wanted"), [(None, 12), (100, 12), (4, 4), (5, 4), (1, 2)])
 def test_the_number_of_functions_includes_replicas(num_functions, wanted):
     surrogate, data = replace(COLLAPSED, num_functions=num_functions), dataset((7, 4))
@@ -266,7 +278,7 @@ def test_replicas_of_a_sampled_model_are_refused():
 @pytest.mark.usefixtures("as_a_user")
 def test_an_unknown_preset_is_refused():
     with pytest.raises(ValueError, match="unknown preset 'best'; choose 'default' or 'paper'"):
-        Darn.preset("best")
+        Darn.preset("best")  # pyright: ignore[reportArgumentType]
 
 
 def test_presets_are_values_equal_and_hashable():

@@ -69,6 +69,7 @@ def wrong():
     return Guess("wrong", -1.0)
 
 
+@pytest.mark.slow
 def test_the_contract_is_kept():
     mixture = Mixture((right(), Guess("other", 0.9, num=48)))
     assert isinstance(mixture, Surrogate)
@@ -116,7 +117,7 @@ def test_every_top_level_value_is_held_out_once_and_lower_ones_never():
     Mixture((member, wrong()), num_folds=4).fit(jax.random.key(0), data)
     whole, *folds = [mask for mask, _ in member.seen]
     np.testing.assert_array_equal(whole, data.mask)
-    missing = sum((np.asarray(data.mask) & ~fold).astype(int) for fold in folds)
+    missing = np.sum([(np.asarray(data.mask) & ~fold).astype(int) for fold in folds], axis=0)
     expected = np.zeros(len(missing), int)
     expected[data.rows(1)][:10] = 1
     np.testing.assert_array_equal(missing, expected)

@@ -28,12 +28,12 @@ def numpy_features(network, hidden, inputs, dim):
         if learned:
             of_weight, of_bias = np.exp(np.asarray(hidden.log_scales[layer], np.float64))
             weight, bias = weight * of_weight / np.sqrt(weight.shape[0]), bias * of_bias
-        if learned and layer == 0:
+        if relevance is not None and layer == 0:
             weight = weight * relevance[of_units].T
             weight[dim:, :half] = 0.0
         values = NUMPY_ACTIVATIONS[network.activation](values @ weight + bias)
     one = np.ones((len(values), 1))
-    if not learned:
+    if relevance is None:
         return np.concatenate([values, one], axis=1)
     values = values * np.exp(np.asarray(hidden.log_amplitude, np.float64))[of_units] / np.sqrt(network.width)
     return np.concatenate([values, inputs[:, :dim], inputs[:, dim:] * relevance[1, dim:], one], axis=1)
@@ -155,6 +155,7 @@ def test_the_cosine_in_single_precision_is_off_by_the_rounding_of_its_argument()
     assert np.all(np.abs(slope + np.sqrt(2) * np.sin(exact)) < 1e-4 + allowed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaling", ["unit", "learned"])
 def test_prior_draws_are_standard_normal(scaling):
     stack = Stack(Network(width=8, depth=2, scaling=scaling))
@@ -182,6 +183,7 @@ def test_features_end_in_a_one_and_are_finite(activation, scaling):
     assert np.all(np.isfinite(features))
 
 
+@pytest.mark.slow
 def test_learned_scaling_keeps_outputs_of_order_one_whatever_the_width():
     unit = points(20, 3)
 
@@ -192,6 +194,7 @@ def test_learned_scaling_keeps_outputs_of_order_one_whatever_the_width():
             key_hidden, key_last = jax.random.split(key)
             hidden = stack.draw(key_hidden, 3, 1)[0]
             units = stack.network.features(hidden, stack.first_inputs(unit), 3)[:, :width]
+            assert hidden.log_amplitude is not None
             units = units / jnp.repeat(jnp.exp(hidden.log_amplitude), width // 2)[None]
             return jnp.mean((units @ jax.random.normal(key_last, (width,))) ** 2)
 
@@ -220,6 +223,7 @@ def test_half_of_the_first_learned_units_ignore_lower_outputs(links):
 def test_the_half_that_ignores_lower_outputs_has_a_relevance_of_its_own():
     network = Network(width=6, depth=1, activation="cosine", scaling="learned")
     hidden, inputs = network.draw(jax.random.key(11), 3), points(5, 3)
+    assert hidden.log_relevance is not None
     before = network.features(hidden, inputs, 2)
     for half, rows in ((0, slice(0, 3)), (1, slice(3, 6))):
         moved = replace(hidden, log_relevance=hidden.log_relevance.at[half, :2].add(0.5))
@@ -234,6 +238,7 @@ def test_linear_features_let_each_level_equal_the_one_below_exactly(links):
     for level in (1, 2):
         # The last of the linear inputs, before the constant, is the output below; its learned factor is set to one.
         hidden = levels[level].hidden
+        assert hidden.log_relevance is not None
         hidden = replace(hidden, log_relevance=hidden.log_relevance.at[1, -1].set(0.0))
         levels[level] = Weights(hidden, jnp.zeros(stack.num_features(dim, level)).at[-2].set(1.0))
     outputs = np.asarray(stack.outputs(tuple(levels), points(8, dim)))
@@ -245,6 +250,7 @@ def test_linear_features_let_each_level_equal_the_one_below_exactly(links):
 def test_linear_features_are_the_cube_as_it_is_and_lower_outputs_by_their_relevance():
     network, inputs = Network(width=4, depth=2, scaling="learned"), points(5, 4)
     hidden = network.draw(jax.random.key(12), 4)
+    assert hidden.log_relevance is not None
     linear = network.features(hidden, inputs, 3)[:, 4:8]
     np.testing.assert_array_equal(linear[:, :3], inputs[:, :3])
     np.testing.assert_allclose(linear[:, 3], inputs[:, 3] * np.exp(hidden.log_relevance[1, 3]), rtol=1e-6)
@@ -268,8 +274,14 @@ BAD = [
     (lambda: Network(width=0), "width must be a whole number of at least 1, got 0"),
     (lambda: Network(depth=0), "depth must be a whole number of at least 1, got 0"),
     (lambda: Network(activation="sine"), "unknown activation 'sine'; choose from tanh"),
-    (lambda: Network(scaling="none"), "unknown scaling 'none'; choose 'unit' or 'learned'"),
-    (lambda: Stack(Network(), links="some"), "unknown links 'some'; choose 'all' or 'previous'"),
+    (
+        lambda: Network(scaling="none"),  # pyright: ignore[reportArgumentType]
+        "unknown scaling 'none'; choose 'unit' or 'learned'",
+    ),
+    (
+        lambda: Stack(Network(), links="some"),  # pyright: ignore[reportArgumentType]
+        "unknown links 'some'; choose 'all' or 'previous'",
+    ),
 ]
 
 

@@ -1,6 +1,7 @@
 """SHTL's surrogate: heads are Bayesian linear regressions on the learnt features, and training raises the evidence."""
 
 from dataclasses import replace
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -72,7 +73,7 @@ def test_the_evidence_is_that_of_the_marginal_gaussian():
                 rows = np.flatnonzero(np.asarray(data.mask)[data.rows(level)]) + data.rows(level).start
                 weight, noise = (float(np.exp(part[level])) for part in (parameters.log_weight, parameters.log_noise))
                 covariance = phi[rows] @ phi[rows].T / weight + np.eye(len(rows)) / noise
-                total += multivariate_normal(cov=covariance).logpdf(np.asarray(data.value, float)[rows])
+                total += multivariate_normal(cov=cast(Any, covariance)).logpdf(np.asarray(data.value, float)[rows])
             offsets = np.concatenate([parameters.log_weight, parameters.log_noise - 4.0])
             expected.append(total - 0.5 * np.sum((offsets / 4.0) ** 2))
     assert found[1] - found[0] == pytest.approx(expected[1] - expected[0], rel=1e-4, abs=1e-4)

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -101,7 +102,7 @@ def test_the_published_functions_have_their_published_values():
 
 def test_the_levels_of_hartmann_differ_by_the_heights_of_its_bumps():
     for synthetic, num_levels in ((hartmann3(), 3), (hartmann6(), 4)):
-        heights = np.array([formula.heights for formula in synthetic.formulas])
+        heights = np.array([cast(Any, formula).heights for formula in synthetic.formulas])
         assert heights.shape == (num_levels, 4)
         np.testing.assert_allclose(heights[-1], [1.0, 1.2, 3.0, 3.2])
         np.testing.assert_allclose(np.diff(heights, axis=0), [[-0.01, 0.01, 0.1, -0.1]] * (num_levels - 1))

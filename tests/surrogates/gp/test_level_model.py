@@ -1,6 +1,8 @@
 """One Gaussian process: its kernels, its evidence, the search for its hyperparameters, and its draws."""
 
 import warnings
+from collections.abc import Callable
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +18,7 @@ from bmbo.surrogates.gp.kernels import correlation, correlation_and_slope, frequ
 from bmbo.surrogates.gp.pathwise_draws import condition, drawn_rows, in_double
 
 ROUGH = [0.0, 1.0]
-PEERS = {0.0: RBF, 1.0: lambda length: Matern(length, nu=2.5)}
+PEERS: dict[float, Callable[[Any], Any]] = {0.0: RBF, 1.0: lambda length: Matern(length, nu=2.5)}
 STRUCTURES = [
     level_model.Structure(0.0),
     level_model.Structure(1.0),
@@ -92,7 +94,7 @@ def test_the_evidence_is_the_density_of_the_values_and_the_prior(structure):
     mean, deviation = level_model.prior(2, 2)
     has = level_model.free(structure, 2, 2)
     expected = -0.5 * value @ np.linalg.solve(covariance, value) - 0.5 * np.linalg.slogdet(covariance)[1]
-    expected += np.sum(scipy.stats.norm(mean, deviation).logpdf(flat)[has])
+    expected += np.sum(scipy.stats.norm.logpdf(flat, mean, deviation)[has])
     assert level_model.Evidence(unit, lower, value, structure)(flat) == pytest.approx(expected, rel=1e-6)
 
 
@@ -146,7 +148,7 @@ class Bell:
         self.centre, self.widths, self.constant = np.asarray(centre), np.asarray(widths), constant
 
     def __call__(self, flat):
-        return self.constant + float(np.sum(scipy.stats.norm(self.centre, self.widths).logpdf(flat)[[0, 2]]))
+        return self.constant + float(np.sum(scipy.stats.norm.logpdf(flat, self.centre, self.widths)[[0, 2]]))
 
     def with_gradient(self, flat):
         return self(flat), np.array([1.0, 0.0, 1.0]) * (self.centre - flat) / self.widths**2
@@ -210,13 +212,13 @@ def test_the_fit_is_as_good_as_the_peers(roughness):
         100,
     )
     kernel = ConstantKernel(1.0) * PEERS[roughness]([0.5, 0.5]) + WhiteKernel(1e-2) + ConstantKernel(1.0, "fixed")
-    peer = GaussianProcessRegressor(kernel, n_restarts_optimizer=3, random_state=0).fit(unit, value)
+    peer = cast(Any, GaussianProcessRegressor(kernel, n_restarts_optimizer=3, random_state=0).fit(unit, value))
     theta = peer.kernel_.theta
     found = np.array([*theta[1:3], theta[0], np.log(np.exp(theta[3]) - level_model.SMALLEST_NOISE), *mode[4:]])
     # Under the same density ours is at least as good; and the likelihood alone, which the peer maximises, is near its.
     assert best >= evidence(found) - 1e-2
     mean, deviation = level_model.prior(2, 0)
-    likelihood = best - np.sum(scipy.stats.norm(mean, deviation).logpdf(mode)[:4]) - 15 * np.log(2 * np.pi)
+    likelihood = best - np.sum(scipy.stats.norm.logpdf(mode, mean, deviation)[:4]) - 15 * np.log(2 * np.pi)
     assert likelihood > peer.log_marginal_likelihood_value_ - 3.0
 
 
@@ -227,7 +229,7 @@ def test_draws_have_the_moments_of_the_exact_posterior(roughness):
     flat = np.array([np.log(0.4), np.log(0.7), np.log(1.5), np.log(0.01), 0.0, 0.0])
     hyper = level_model.Hyper.of(flat, 2, level_model.Structure(roughness))
     kernel = ConstantKernel(hyper.amplitude) * PEERS[roughness](hyper.length) + ConstantKernel(1.0)
-    peer = GaussianProcessRegressor(kernel, alpha=hyper.noise, optimizer=None).fit(unit, value)
+    peer = GaussianProcessRegressor(kernel, alpha=hyper.noise, optimizer=cast(Any, None)).fit(unit, value)
     at = np.random.default_rng(3).uniform(size=(4, 2))
     mean, covariance = peer.predict(at, return_cov=True)
     rng = np.random.default_rng(4)
