@@ -1,4 +1,5 @@
-# Every target sets up what it needs. `make demo` and `make test` are all a newcomer has to know.
+# Every target sets up what it needs. `make demo` and `make test` are all that a newcomer has to know.
+# Bytecode is compiled when a module is first imported: most modules that are installed never are.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,16 +11,19 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[configspace,dashboard,pandas,plot,postgresql,ray]" --group dev
+	$(BIN)/python -m pip install --quiet --no-compile --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --no-compile --editable \
+		".[configspace,dashboard,pandas,plot,postgresql,ray]" --group dev
 	touch $@
 
 demo: install
 	$(BIN)/python -m bmbo.demo
 
 # The quick tests, in two processes. The tests of one file stay in one process, where they share what they compile.
+# Compiling takes most of the time, so XLA optimises less. `make test-all` compiles as users do.
 test: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" \
+		$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # All tests but the faults: also applications, servers, examples in processes, peers. Shows the coverage.
 test-all: install

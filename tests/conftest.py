@@ -1,9 +1,13 @@
-"""What every test runs under."""
+"""Set what every test runs under."""
 
 import os
+from pathlib import Path
 
-# Before bmbo is imported: a test must not read what an earlier run compiled.
+# Before JAX is imported: the processes of a run, and later runs, share what they compile. Most of the time of the tests
+# is compilation. `make clean` removes the folder. The cache of the package itself stays off: its tests switch it on.
 os.environ["BMBO_CACHE"] = "off"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 import jax
 import pytest
@@ -20,7 +24,7 @@ settings.load_profile("examples")
 
 @pytest.fixture
 def as_a_user():
-    """Run-time type checks off: a user meets our own sentences."""
+    """Switch run-time type checks off, so that a test meets our own sentences as a user does."""
     jaxtyping_config.update("jaxtyping_disable", True)
     yield
     jaxtyping_config.update("jaxtyping_disable", False)
@@ -28,6 +32,6 @@ def as_a_user():
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_programs():
-    """Lets go of what a file's tests compiled: hundreds of programs would fill the memory by the end."""
+    """Let go of what the tests of a file compiled: hundreds of programs would fill the memory by the end."""
     yield
     jax.clear_caches()

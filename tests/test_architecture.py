@@ -163,6 +163,7 @@ for storage in ("sqlite:///study.db", "study.folder"):
 """
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_package_that_follows_the_guides_has_the_new_kind_and_the_new_storage(tmp_path: Path) -> None:
     copy = tmp_path / "source"
     shutil.copytree(SOURCE, copy / "src" / "bmbo", ignore=shutil.ignore_patterns("__pycache__"))

@@ -90,6 +90,7 @@ def test_checkpoints_are_gone_on_from(tmp_path, run):
     assert len(kept) <= 2
 
 
+@pytest.mark.slow
 def test_a_crash_loses_nothing(tmp_path, run, monkeypatch):
     words = ("resume_after_crash.py", "--n-trials", "8", *QUICK)
     run_apart(tmp_path, *words, "--crash-at", "5", code=-9)

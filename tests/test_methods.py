@@ -68,7 +68,7 @@ PARTS = {
     "bmbo_darn_1": (CHAIN.darn, OneAtATime(SELECT)),
 }
 # These take most of the time to compile. Their parts have quick tests of their own.
-SLOW = ("bmbo_darn_1", "dnn_mfbo", "mf_gp_ucb", "mf_mes", "shtl")
+SLOW = ("bmbo_darn_1", "dnn_mfbo", "mf_gp_ucb", "mf_mes", "mf_mes_batch", "shtl")
 
 
 def marked(*names):
@@ -132,7 +132,7 @@ def test_sequential_methods_give_one_query_however_many_are_asked_for(name):
     assert len(queries) == 1
 
 
-@pytest.mark.parametrize("name", ["mf_mes_batch", "sf_batch"])
+@pytest.mark.parametrize("name", marked("mf_mes_batch", "sf_batch"))
 def test_batch_methods_give_as_many_distinct_queries_as_asked_for(name):
     queries, _ = small(name).suggest(KEY, started(), 3)
     assert len({(query.unit, query.level) for query in queries}) == 3

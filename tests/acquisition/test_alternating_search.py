@@ -162,6 +162,7 @@ def test_a_batch_of_two_reaches_what_exhaustive_search_finds():
         assert 0.95 * exhaustive <= float(found.value) <= 1.001 * exhaustive
 
 
+@pytest.mark.slow
 def test_equal_costs_are_no_costs_and_the_unit_of_cost_does_not_matter():
     posterior = waves(3)
     chosen = [choose(ROUGH, jax.random.key(0), posterior, problem(costs), 2) for costs in [(1.0, 1.0), (7.0, 7.0)]]
@@ -174,6 +175,7 @@ def test_equal_costs_are_no_costs_and_the_unit_of_cost_does_not_matter():
     assert chosen[0] == chosen[1]
 
 
+@pytest.mark.slow
 def test_a_dear_level_is_left_alone_when_a_cheap_one_tells_nearly_as_much():
     posterior = waves(4, mixing=((0.99, 0.14), (1.0, 0.0)))
     dear = choose(ROUGH, jax.random.key(0), posterior, problem((1.0, 50.0)), 2)
@@ -206,6 +208,7 @@ def test_what_is_in_flight_is_known_and_paid_for():
     np.testing.assert_allclose(found.value, expected / sum(costs[level] for _, level in pairs), rtol=5e-3)
 
 
+@pytest.mark.slow
 def test_queries_are_in_the_cube_snapped_and_the_same_for_the_same_key():
     space = Space({"x": bmbo.problem.Float(0.0, 1.0), "layers": Int(1, 5), "kind": Categorical(["a", "b", "c"])})
     posterior, mixed = waves(9, dim=space.dim), problem(space=space)
@@ -218,6 +221,7 @@ def test_queries_are_in_the_cube_snapped_and_the_same_for_the_same_key():
     assert choose(SMALL, jax.random.key(2), posterior, mixed, 3) == chosen
 
 
+@pytest.mark.slow
 def test_polishing_improves_on_the_candidates():
     for seed in range(10, 13):
         rough = ROUGH.select(jax.random.key(seed), waves(seed), problem(), [], 2)
@@ -225,12 +229,14 @@ def test_polishing_improves_on_the_candidates():
         assert float(fine.value) > float(rough.value)
 
 
+@pytest.mark.slow
 def test_draws_that_are_no_numbers_leave_a_random_batch():
     broken = replace(waves(11), weight=waves(11).weight * jnp.nan)
     chosen = choose(SMALL, jax.random.key(0), broken, problem(), 2)
     assert len({query.unit for query in chosen}) == 2
 
 
+@pytest.mark.slow
 def test_a_sweep_scores_every_pair_once_a_place():
     for num, mixing in [(2, ((1.0, 0.0), (0.5, 0.5))), (4, ((1.0, 0.0), (0.5, 0.5), (0.2, 0.8)))]:
         found, *_ = grid_search(GRID, waves(12, mixing=mixing), (1.0, 2.0, 4.0)[: len(mixing)], num)

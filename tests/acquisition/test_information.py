@@ -129,6 +129,7 @@ def test_the_score_is_equation_7_and_never_rewards_expense():
     assert corrected[4] < corrected[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_draws", [100, 400])
 @pytest.mark.parametrize("num_candidates", [1, 100, 1000])
 def test_chance_information_is_what_independent_candidates_show(num_draws, num_candidates):
@@ -150,6 +151,7 @@ def test_chance_information_of_many_is_about_their_logarithm_over_the_draws():
         )
 
 
+@pytest.mark.slow
 def test_shifting_measures_the_chance_of_independent_candidates_and_finds_less_for_alike_ones():
     key_outputs, key_optimum = jax.random.split(jax.random.key(10))
     outputs = centre(jax.random.normal(key_outputs, (200, 500)))

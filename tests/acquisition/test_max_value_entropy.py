@@ -127,6 +127,7 @@ def test_a_cheap_level_is_asked_where_it_tells_of_the_top_and_not_where_it_does_
     assert dear.level == 1
 
 
+@pytest.mark.slow
 def test_a_batch_keeps_its_places_apart_and_away_from_what_is_in_flight():
     select, posterior = MaxValue(search=SEARCH), waves(0.99)
     queries = choose(select, KEY, posterior, problem(10.0), 3)

@@ -141,6 +141,7 @@ def test_the_log_of_expected_improvement_is_the_closed_form_with_its_slope(z):
     assert float(jax.grad(value)(0.0)) == pytest.approx(slope, rel=0.03)
 
 
+@pytest.mark.slow
 def test_what_is_taken_must_be_improved_upon_as_well():
     # Two peaks of equal expectation, the second surer: once the first is taken, the other is what is left to gain.
     height = jnp.asarray([[2.0, 1.0], [0.0, 1.1], [2.1, 0.9], [0.1, 1.0]], jnp.float32)
@@ -151,6 +152,7 @@ def test_what_is_taken_must_be_improved_upon_as_well():
     assert second == pytest.approx((0.8, 0.8), abs=5e-2)
 
 
+@pytest.mark.slow
 def test_places_of_a_batch_keep_apart_where_improvement_is_unlikely():
     # One hill whose height is uncertain and far below the best, and a lower one that knows nothing of it: beside the
     # first place on the high hill there is nothing more to learn, though its draws there are as wide as ever.
@@ -192,6 +194,7 @@ def test_what_was_tried_or_is_taken_is_not_asked_for_again_while_there_is_anythi
     assert most_improving(KEY, posterior, problem, -1.0, known=everything) in everything
 
 
+@pytest.mark.slow
 def test_the_middle_of_the_space_is_not_taken_for_a_point_that_was_tried():
     space = Space({"n": Int(1, 3)})
     posterior = Parabola(jnp.asarray([0.5]), OFFSETS)

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jaxtyping import Array, Float
 
 from bmbo.acquisition.sampled_optima import find_optimum
@@ -84,6 +85,7 @@ def test_every_quadratic_is_maximised_inside_and_on_the_boundary():
     np.testing.assert_allclose(found.value, posterior.draw_each(exact[:, None])[:, 0, 0], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_every_draw_finds_the_highest_of_its_hills():
     posterior = hills(128)
     found = found_on_hills(jax.random.key(3), posterior)

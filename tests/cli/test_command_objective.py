@@ -236,6 +236,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
 def test_a_program_and_its_children_do_not_outlive_an_interrupted_caller(tmp_path, how):
@@ -250,6 +251,7 @@ def test_a_program_and_its_children_do_not_outlive_an_interrupted_caller(tmp_pat
     assert printed == ("interrupted\n" if how is signal.SIGINT else "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_program_ends_with_the_trial_that_timed_out(tmp_path):
     command = CommandObjective([*script(tmp_path, SLEEPER), "{params_json}"])

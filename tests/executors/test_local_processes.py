@@ -95,6 +95,7 @@ class SlowToLoad:
         return slow_to_load, ()
 
 
+@pytest.mark.slow
 def test_loading_a_job_does_not_count_against_its_timeout():
     executor = LocalProcessExecutor(1, 0.5)
     try:
@@ -160,6 +161,7 @@ class AwkwardError(Exception):
         raise RuntimeError("no notes")
 
 
+@pytest.mark.slow
 def test_an_exception_that_cannot_say_its_text_has_its_name(processes):
     def awkward():
         raise AwkwardError
@@ -178,6 +180,7 @@ class Unreadable:
         return unreadable, ()
 
 
+@pytest.mark.slow
 def test_a_result_that_cannot_be_read_back_is_an_error(processes):
     got = outcome(processes, Unreadable)
     assert got.value is None
@@ -258,6 +261,7 @@ executor.collect(1000.0)
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_runs_once_and_its_jobs_print(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(DRIVER.format(rest=""))
@@ -265,6 +269,7 @@ def test_a_script_without_a_guard_runs_once_and_its_jobs_print(tmp_path):
     assert done.stdout.splitlines() == ["said by the job", "42"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="where the kernel watches")
 def test_workers_and_what_they_started_die_with_a_driver_that_is_killed(tmp_path):
     script = tmp_path / "script.py"

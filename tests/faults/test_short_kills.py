@@ -2,10 +2,13 @@
 
 import os
 
+import pytest
+
 from faults.fleet import Fleet
 from faults.worker import write
 
 
+@pytest.mark.slow
 def test_a_study_survives_a_handful_of_kills_and_a_wrong_record_would_be_noticed(tmp_path):
     options = ["--batch-size", "3", "--marked", "--seconds", "0.05", "--grace", "1.5"]
     storage = f"sqlite:///{tmp_path}/study.db"

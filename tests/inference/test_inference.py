@@ -261,6 +261,7 @@ def test_a_standard_normal_in_fifty_dimensions_has_its_spread(method):
     np.testing.assert_allclose(draws.var(0).mean(), 1.0, atol=0.08)
 
 
+@pytest.mark.slow
 def test_a_warm_start_with_little_warmup_has_the_same_moments():
     method = replace(AdaptiveHMC(**SHORT), num_search_steps=2000, num_warmup_warm=40, initial_step_size=0.05)
     earlier = run(method, REGRESSION.target)
@@ -270,6 +271,7 @@ def test_a_warm_start_with_little_warmup_has_the_same_moments():
     assert np.max(np.abs(off_variance)) < 4
 
 
+@pytest.mark.slow
 def test_a_warm_start_is_not_searched_for_anew():
     """Warm chains begin where they are told: a step of almost nothing leaves them there."""
     method = AdaptiveHMC(num_chains=2, num_warmup_warm=1, num_draws_per_chain=4, initial_step_size=1e-6)
@@ -288,6 +290,7 @@ def test_a_hopeless_step_is_reported_as_no_acceptance_at_all():
     np.testing.assert_array_equal(result.last, start)
 
 
+@pytest.mark.slow
 def test_a_metric_learns_scales_that_differ_a_hundredfold():
     scale = jnp.asarray([0.01, 0.1, 1.0, 1.0])
     method = AdaptiveHMC(**{**SHORT, "num_warmup": 300}, diagonal_metric=True)
@@ -303,6 +306,7 @@ def test_rhat_is_near_one_for_mixed_chains_and_ess_near_their_number():
     np.testing.assert_allclose(jitted(ess)(chains), 2000, rtol=0.2)
 
 
+@pytest.mark.slow
 def test_rhat_is_large_for_chains_stuck_in_two_far_modes():
     target = Target(
         lambda x: jnp.logaddexp(-0.5 * jnp.sum((x - 10) ** 2), -0.5 * jnp.sum((x + 10) ** 2)),

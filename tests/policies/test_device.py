@@ -50,18 +50,21 @@ def test_a_folder_of_the_users_choice_is_made_and_used(tmp_path):
     assert folder.is_dir()
 
 
+@pytest.mark.slow
 def test_without_a_choice_the_users_own_cache_is_used(tmp_path):
     found = cache_folder(None, HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"), LOCALAPPDATA=str(tmp_path))
     assert found.startswith(str(tmp_path))
     assert "bmbo" in found
 
 
+@pytest.mark.slow
 def test_a_cache_that_jax_was_told_of_stays(tmp_path):
     theirs = str(tmp_path / "theirs")
     before = f"jax.config.update('jax_compilation_cache_dir', {theirs!r})"
     assert cache_folder(str(tmp_path / "ours"), before) == theirs
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_made_is_done_without(tmp_path):
     (tmp_path / "file").write_text("")
     assert cache_folder(str(tmp_path / "file" / "below")) == "None"

@@ -193,6 +193,7 @@ def likelihood_gradients(model, params, data):
     return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(jax.jit(slope)(params))}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("network", NETWORKS, ids=NAMES)
 @pytest.mark.parametrize("kind", [SampledModel, CollapsedModel])
@@ -213,6 +214,7 @@ def test_the_top_xi_of_a_collapsed_model_has_the_gradient_of_its_prior():
     np.testing.assert_allclose(slope.last[-1], -params.last[-1], rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("kind", [SampledModel, CollapsedModel])
 def test_data_of_the_top_level_alone_reach_every_network_below(kind):
@@ -327,6 +329,7 @@ def test_a_level_without_data_has_its_prior_for_a_last_layer():
     np.testing.assert_allclose(jax.jit(model.log_joint)(params, data)[1][1].last, params.last[1], rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS, ids=NAMES)
 @pytest.mark.parametrize("kind", [SampledModel, CollapsedModel])
 def test_starts_are_finite_differ_by_key_and_begin_at_the_stated_noise(kind, network):

@@ -78,6 +78,7 @@ def test_the_contract_is_kept():
     check_surrogate(mixture, dataset((6, 9)))
 
 
+@pytest.mark.slow
 def test_real_surrogates_can_be_mixed():
     small = {"num_functions": 16, "num_hyper": 2, "num_features": 64}
     mixture = Mixture((IndependentGPs(("rbf",), **small), IndependentGPs(("matern52",), **small)), num_folds=2)

@@ -30,6 +30,7 @@ def fitted():
     return data, *SMALL.fit(KEY, data)
 
 
+@pytest.mark.slow
 def test_a_head_is_bayesian_linear_regression_on_its_features(fitted):
     data, posterior, _, info = fitted
     features = np.asarray(posterior.layers.features(data.unit), np.float64)
@@ -79,10 +80,12 @@ def test_the_evidence_is_that_of_the_marginal_gaussian():
     assert found[1] - found[0] == pytest.approx(expected[1] - expected[0], rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract_of_a_surrogate():
     check_surrogate(replace(SMALL, widths=(4,), num_steps=10, num_functions=16), sample())
 
 
+@pytest.mark.slow
 def test_levels_that_share_a_shape_are_learnt_well(fitted):
     data, posterior, _, info = fitted
     rows = slice(0, 20)
@@ -96,6 +99,7 @@ def test_a_warm_fit_goes_on_from_where_the_last_one_ended(fitted):
     assert SMALL.fit(KEY, data, warm)[2].log_evidence >= info.log_evidence - 1e-3
 
 
+@pytest.mark.slow
 def test_a_level_without_data_is_no_obstacle():
     unit = np.random.default_rng(0).random((6, 2))
     data = Dataset.of_arrays([unit, unit[:0]], [unit[:, 0], unit[:0, 0]])

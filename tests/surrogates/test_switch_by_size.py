@@ -43,6 +43,7 @@ def test_the_number_of_observations_decides_and_a_warm_start_of_the_other_is_not
     assert large.starts == [None, "warm large"]
 
 
+@pytest.mark.slow
 def test_it_is_a_surrogate_like_any_other():
     gp = AutoRegressiveGP(num_functions=32, num_hyper=4, num_features=64, max_steps=10)
     check_surrogate(BySize(gp, gp, limit=8), observed(5))

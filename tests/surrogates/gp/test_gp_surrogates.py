@@ -75,6 +75,7 @@ HARD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surrogate", [CHAIN, JOINT], ids=lambda surrogate: type(surrogate).__name__)
 @pytest.mark.parametrize("name", HARD)
 def test_hard_data_give_finite_draws(name, surrogate):
