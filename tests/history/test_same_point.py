@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bmbo.history.same_point import is_among, same_configuration, same_points
+from bmbo.history.same_point import is_among, point_key, same_configuration, same_points
 
 
 def test_a_point_is_itself_after_a_trip_through_single_precision():
@@ -29,3 +29,9 @@ def test_no_point_is_among_none():
 def test_recorded_points_are_the_same_only_if_they_are_equal():
     assert same_configuration((0.5, 0.25), [0.5, 0.25])
     assert not same_configuration((0.5, 0.25), (0.5, 0.25 + 1e-9))
+
+
+def test_keys_of_points_are_the_same_after_rounding_alone():
+    unit = np.array([0.3, 0.0, 1.0])
+    assert point_key(unit) == point_key(np.nextafter(unit, 2.0)) == point_key(np.array([0.3, -0.0, 1.0]))
+    assert point_key(unit) != point_key(unit + 1e-9)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 SAME_POINT = 1e-6
 """Largest difference of a coordinate. A point that is converted to single precision and back differs by less."""
@@ -34,3 +35,11 @@ def same_configuration(one: Sequence[float], other: Sequence[float]) -> bool:
     points. A tolerance would mistake neighbours of an integer with millions of values for each other.
     """
     return tuple(one) == tuple(other)
+
+
+def point_key(unit: NDArray[np.float64]) -> bytes:
+    """Return a key for sets of points in double precision; points that differ by rounding alone share it.
+
+    A configuration that is decoded and encoded again may differ in its last digits.
+    """
+    return (np.round(unit, 12) + 0.0).tobytes()  # the sum turns -0.0 into 0.0

@@ -53,7 +53,8 @@ class Space:
         return sum(param.dim for _, param in self.params)
 
     @property
-    def _blocks(self) -> tuple[slice, ...]:
+    def blocks(self) -> tuple[slice, ...]:
+        """Return the coordinates of each parameter, in the order of the parameters."""
         ends = tuple(accumulate(param.dim for _, param in self.params))
         return tuple(slice(end - param.dim, end) for end, (_, param) in zip(ends, self.params, strict=True))
 
@@ -78,7 +79,7 @@ class Space:
         """Return the configuration that is run for a point of the cube, or for the nearest point if it lies outside."""
         if len(unit) != self.dim or any(math.isnan(coordinate) for coordinate in unit):
             raise ValueError(f"a point needs {self.dim} coordinates that are numbers, got {tuple(unit)}")
-        return {name: param.decode(unit[block]) for (name, param), block in zip(self.params, self._blocks, strict=True)}
+        return {name: param.decode(unit[block]) for (name, param), block in zip(self.params, self.blocks, strict=True)}
 
     def snap(self, unit: ArrayT) -> ArrayT:
         """Return the points of the cube that are run for points [..., d]: NumPy arrays, or JAX arrays inside jit."""
@@ -87,7 +88,7 @@ class Space:
             raise ValueError(f"points need {self.dim} coordinates, got an array of shape {array.shape}")
         xp = array.__array_namespace__()
         params = [param for _, param in self.params]
-        blocks = [param.snap(xp, array[..., block]) for param, block in zip(params, self._blocks, strict=True)]
+        blocks = [param.snap(xp, array[..., block]) for param, block in zip(params, self.blocks, strict=True)]
         return xp.concat(blocks, axis=-1)
 
     def to_json(self) -> list[dict[str, Any]]:

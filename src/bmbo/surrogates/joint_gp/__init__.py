@@ -1,0 +1,5 @@
+"""Learn one exact Gaussian process over points and levels, with NumPy and SciPy on the host."""
+
+from bmbo.surrogates.joint_gp.fitting import JointGP
+
+__all__ = ["JointGP"]

@@ -1,0 +1,110 @@
+"""Find hyperparameters for a history: on a schedule and from scratch, so that they depend on the outcomes alone."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from bmbo.history.observations import Floats, Observations
+from bmbo.protocols import WeightedPosteriors
+from bmbo.surrogates.joint_gp.distances import squares
+from bmbo.surrogates.joint_gp.kept_rows import kept_rows
+from bmbo.surrogates.joint_gp.model import Evidence, Hyperparameters, Layout, Prior
+from bmbo.surrogates.joint_gp.posterior import JointPosterior
+from bmbo.surrogates.joint_gp.tail_scaling import scales_of, standardised
+
+FIRST_SEARCH = 4
+"""Outcomes at which hyperparameters are searched for the first time."""
+SHORTER = 1.2
+"""How much shorter, in the logarithm, the length-scales of the second start are."""
+FEW = 80
+"""Up to so many outcomes, the search has a second start. With more, it goes to the same place from both."""
+LOG_ODDS = {"gaussian": -1.0}
+"""Prior odds of a kernel against the others. Few objectives are analytic, and false certainty is expensive."""
+NEGLIGIBLE = 0.05
+"""Weight below which a kernel is left out."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Hold hyperparameters and the data that they were found on: a cache, never a part of the result."""
+
+    data: bytes
+    hypers: tuple[Hyperparameters, ...]
+    weights: Floats
+
+
+@dataclass(frozen=True)
+class JointGP:
+    """Learn one exact Gaussian process over all levels, on the host in double precision: an `ExactSurrogate`.
+
+    Args:
+        prior: of the hyperparameters.
+        kernels: that are fitted and weighted by their evidence.
+        growth: share by which the outcomes grow between two searches for hyperparameters.
+        steps: of a search for hyperparameters.
+        max_fit: most outcomes on which hyperparameters are searched.
+        max_rows: most outcomes on which the process is conditioned.
+    """
+
+    prior: Prior = field(default_factory=Prior)
+    kernels: tuple[str, ...] = ("matern", "gaussian")
+    growth: float = 0.1
+    steps: int = 40
+    max_fit: int = 200
+    max_rows: int = 600
+
+    def fit(self, observations: Observations, carry: Any = None) -> tuple[WeightedPosteriors, Any]:
+        """See `ExactSurrogate`."""
+        early = observations.rows(np.arange(scheduled(len(observations), self.growth)))
+        found = self._found(_prepared(early, self.max_fit), carry)
+        scales = scales_of(observations)
+        data = _prepared(observations, self.max_rows)
+        parts = tuple(JointPosterior.of(hyper, self.prior, data) for hyper in found.hypers)
+        # Before the top has outcomes, its values are expected to be like those of the highest level that has.
+        return WeightedPosteriors(parts, found.weights, scales[max(scales)].restore), found
+
+    def _found(self, data: Observations, carry: Any) -> Found:
+        """Return the hyperparameters for standardised data: those of `carry` if it has the same data."""
+        key = data.value.tobytes() + data.level.tobytes() + data.unit.tobytes()
+        if isinstance(carry, Found) and carry.data == key:
+            return carry
+        layout = Layout(len(data.space.params), data.num_levels, self.prior)
+        short = layout.mean.copy()
+        short[: layout.num_params] -= SHORTER
+        starts = [layout.mean, short] if len(data) <= FEW else [layout.mean]
+        distances = squares(data.space, data.unit)
+        vectors: list[Floats] = []
+        heights: list[float] = []
+        for kernel in self.kernels:
+            theta, height = best_hyperparameters(Evidence(data, layout, kernel, distances), starts, self.steps)
+            vectors.append(theta)
+            heights.append(height - LOG_ODDS.get(kernel, 0.0))
+        weights = np.exp(min(heights) - np.array(heights))
+        weights /= weights.sum()
+        kept = [place for place in range(len(self.kernels)) if weights[place] >= NEGLIGIBLE]
+        hypers = tuple(layout.read(vectors[place], self.kernels[place]) for place in kept)
+        return Found(key, hypers, weights[kept] / weights[kept].sum())
+
+
+def scheduled(num: int, growth: float) -> int:
+    """Return on how many of the outcomes, in their order, the hyperparameters are found."""
+    reached = FIRST_SEARCH
+    while (ahead := reached + max(2, int(growth * reached))) <= num:
+        reached = ahead
+    return min(reached, num)
+
+
+def best_hyperparameters(evidence: Evidence, starts: list[Floats], steps: int) -> tuple[Floats, float]:
+    """Return the vector with the lowest height that is reached from the starts, and its height."""
+    options = {"maxiter": steps, "maxfun": 2 * steps}
+    ends = [minimize(evidence, start, jac=True, method="L-BFGS-B", options=options) for start in starts]
+    best = min(ends, key=lambda end: float(end.fun))
+    return np.asarray(best.x), float(best.fun)
+
+
+def _prepared(observations: Observations, most: int) -> Observations:
+    """Return standardised observations, thinned out if there are too many."""
+    data = standardised(observations, scales_of(observations))
+    return data.rows(kept_rows(data.level, data.value, data.top, most))
