@@ -1,0 +1,176 @@
+"""Choose the next query: evaluate the best point at the top now, or look at some point more cheaply first.
+
+An evaluation now earns the largest expected improvement, for the cost of the top. A look earns the largest expected
+improvement after its outcome, for both costs. The query with the higher rate is taken. A level that says nothing about
+the top adds nothing to what an evaluation earns, and is never asked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from bmbo.acquisition.host_improvement import expected_improvement, log_expected_improvement
+from bmbo.acquisition.host_search import candidates, climbed
+from bmbo.history.observations import Floats
+from bmbo.history.same_point import point_key
+from bmbo.problem import Space
+from bmbo.protocols import WeightedPosteriors
+
+NUM_CENTRES = 6
+"""Known points near which candidates are made."""
+NUM_FUTURES = 4
+"""Imagined futures, as soon as something is in flight."""
+ENOUGH_MORE = 1.001
+"""Factor by which a look that costs nothing must improve on an evaluation."""
+NODES, UNSCALED = np.polynomial.hermite_e.hermegauss(7)
+NODE_WEIGHTS = UNSCALED / UNSCALED.sum()
+
+Taken = set[tuple[bytes, int]]
+"""What was asked: the key of a point, and a level."""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """Hold posteriors, and the best value at the top that each of them believes in.
+
+    Attributes:
+        posteriors: what was learned, with outcomes imagined of all that is in flight.
+        top: level of the target.
+        bests: for each posterior, the largest mean in each imagined future [f] at points evaluated at the top, or at
+            all known points before there are any.
+    """
+
+    posteriors: WeightedPosteriors
+    top: int
+    bests: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, posteriors: WeightedPosteriors, top: int) -> "Belief":
+        """Return what posteriors believe."""
+        bests: list[Floats] = []
+        for part in posteriors.parts:
+            rows = part.level == top
+            unit = part.unit[rows] if rows.any() else part.unit
+            bests.append(part.moments(unit, top)[0].max(0))
+        return cls(posteriors, top, tuple(bests))
+
+    def imagined(self, rng: np.random.Generator, unit: Floats, level: int) -> "Belief":
+        """Return the belief with one more query in flight: in each future, another quantile of its outcome."""
+        quantiles: Floats = ndtri((np.arange(NUM_FUTURES) + 0.5) / NUM_FUTURES)
+        white = rng.permutation(quantiles)
+        parts = tuple(part.imagined(unit, level, white) for part in self.posteriors.parts)
+        return Belief.of(WeightedPosteriors(parts, self.posteriors.weights, self.posteriors.restore), self.top)
+
+
+def evaluate_now(belief: Belief, points: Floats) -> Floats:
+    """Return the expected improvement of an evaluation at the top, averaged over posteriors and futures, [q]."""
+    total = np.zeros(len(points))
+    for part, weight, best in zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True):
+        mean, variance = part.moments(points, belief.top)
+        total += weight * expected_improvement(mean, np.sqrt(variance)[:, None], best).mean(1)
+    return total
+
+
+def look_first(belief: Belief, points: Floats, asked: Floats, level: int) -> Floats:
+    """Return the expectation of the largest improvement at the top after a look at each of the asked points, [b].
+
+    The outcome of a look moves the means of all points along their covariances with it, and takes its share of their
+    variances. The best point as it then stands is evaluated.
+    """
+    after: list[tuple[Floats, Floats, Floats]] = []
+    for part in belief.posteriors.parts:
+        mean, variance = part.moments(points, belief.top)
+        shift = part.covariance(points, belief.top, asked, level)
+        shift = shift / np.sqrt(part.moments(asked, level)[1] + part.noise[level])
+        after.append((mean, shift, np.sqrt(np.maximum(variance[:, None] - shift**2, 1e-12))))
+    earned = np.zeros(len(asked))
+    for node, node_weight in zip(NODES, NODE_WEIGHTS, strict=True):
+        height = np.zeros((len(points), len(asked)))
+        for (mean, shift, sd), weight, best in zip(after, belief.posteriors.weights, belief.bests, strict=True):
+            means = mean[:, None, :] + (node * shift)[:, :, None]
+            # The mean over futures comes first, as for an evaluation now: to wait for what is in flight is no merit.
+            height += weight * expected_improvement(means, sd[:, :, None], best).mean(2)
+        earned += node_weight * height.max(0)
+    return earned
+
+
+@dataclass(frozen=True)
+class LookOrEvaluate:
+    """Choose one query by the rule of this file.
+
+    Args:
+        looks: whether levels below the top are asked at all.
+        num_points: that may be evaluated next.
+        num_asked: of these, how many may be looked at.
+    """
+
+    looks: bool = True
+    num_points: int = 70
+    num_asked: int = 40
+
+    def choose(
+        self,
+        rng: np.random.Generator,
+        belief: Belief,
+        space: Space,
+        costs: Sequence[float],
+        *,
+        taken: Taken,
+        remaining: float,
+    ) -> tuple[Floats, int]:
+        """Return the point and the level with the highest rate of improvement at the top for their cost.
+
+        Args:
+            rng: of the search for points.
+            belief: what is believed.
+            space: what is searched.
+            costs: of the levels.
+            taken: what was asked; the top is asked again only where everything was.
+            remaining: what may still be spent.
+        """
+        points = self._places(rng, belief, space, taken)
+        top, cost = belief.top, costs[belief.top]
+        now = evaluate_now(belief, points)
+        chosen, level, rate = points[now.argmax()], top, max(float(now.max()), 1e-300) / cost
+        for below in range(top if self.looks else 0):
+            asked = _not_taken(points[: self.num_asked], range(below, top + 1), taken)
+            if costs[below] + cost > remaining or len(asked) == 0:
+                continue
+            # What cannot pay for a second evaluation is spent on looks or on nothing. Then looks are free.
+            free = remaining < 2 * cost
+            rates = look_first(belief, points, asked, below) / (cost if free else cost + costs[below])
+            if rates.max() > (ENOUGH_MORE if free else 1.0) * rate:
+                chosen, level, rate = asked[rates.argmax()], below, float(rates.max())
+        return chosen, level
+
+    def _places(self, rng: np.random.Generator, belief: Belief, space: Space, taken: Taken) -> Floats:
+        """Return the points that promise most at the top, the best first, without those that were asked there."""
+        posteriors, top = belief.posteriors, belief.top
+
+        def height(points: Floats) -> Floats:
+            each: list[Floats] = []
+            for part, weight, best in zip(posteriors.parts, posteriors.weights, belief.bests, strict=True):
+                mean, variance = part.moments(points, top)
+                logs = log_expected_improvement(mean, np.sqrt(variance)[:, None], best)
+                each.append(np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1]) + np.log(weight))
+            return np.logaddexp.reduce(each, axis=0)
+
+        known = np.unique(posteriors.parts[0].unit, axis=0)
+        believed = posteriors.parts[0].moments(known, top)[0].mean(1)
+        centres = known[np.argsort(-believed)[:NUM_CENTRES]]
+        pool = _not_taken(candidates(space, rng, centres, known), [top], taken)
+        if len(pool) == 0:
+            return centres  # everything was evaluated: the best points again, because there may be noise
+        heights = height(pool)
+        ends, reached = climbed(space, rng, height, pool, heights)
+        points, places = np.unique(np.vstack([ends, pool]), axis=0, return_index=True)
+        order = np.argsort(-np.concatenate([reached, heights])[places])
+        return _not_taken(points[order], [top], taken)[: self.num_points]
+
+
+def _not_taken(points: Floats, levels: Sequence[int], taken: Taken) -> Floats:
+    """Return the points that were asked at none of the levels."""
+    keys = [point_key(row) for row in points]
+    return points[[not any((key, level) in taken for level in levels) for key in keys]]
