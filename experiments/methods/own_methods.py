@@ -131,6 +131,14 @@ ENTRIES = (
         "the same acquisition over a mixture of surrogates weighted by held-out density",
     ),
     _entry(
+        "screening",
+        methods.screening,
+        "screening",
+        "",
+        "ours: one exact Gaussian process over all levels, expected improvement at the top or a cheaper look first",
+    ),
+    _entry("screening_1", methods.screening, "screening", "", "as screening, one query at a time", batch=False),
+    _entry(
         "mf_gp_ucb",
         methods.mf_gp_ucb,
         "mf_gp_ucb",

@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 from bmbo.history import History, Outcome, Query
-from bmbo.methods import bmbo_darn, bmbo_gp, random_search
+from bmbo.methods import bmbo_darn, bmbo_gp, random_search, screening
 from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Problem, Space
 from bmbo.study import Study, StudyRecommendation, Trial, create_study, load_study
 
@@ -29,6 +29,7 @@ __all__ = [
     "create_study",
     "load_study",
     "random_search",
+    "screening",
 ]
 
 

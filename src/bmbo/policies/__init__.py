@@ -3,7 +3,8 @@
 from bmbo.policies.bayesian_optimisation import Bayes
 from bmbo.policies.device import OnDevice
 from bmbo.policies.random_search import Random
+from bmbo.policies.screening import Screening
 from bmbo.policies.top_fidelity_only import TopOnly
 from bmbo.policies.warm_start import WarmStart
 
-__all__ = ["Bayes", "OnDevice", "Random", "TopOnly", "WarmStart"]
+__all__ = ["Bayes", "OnDevice", "Random", "Screening", "TopOnly", "WarmStart"]

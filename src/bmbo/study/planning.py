@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from bmbo.history import History, Query
 from bmbo.history.same_point import same_configuration
-from bmbo.protocols import Policy, Recommending
+from bmbo.protocols import Budgeted, Policy, Recommending
 from bmbo.study.limits import Limits, affordable
 
 CONFIRMS = "confirms"
@@ -50,6 +50,9 @@ def next_step(
     costs = history.priced.ladder.costs
     trials, cost = limits.reserve(costs) if isinstance(policy, Recommending) else (0, 0.0)
     room, budget = limits.room(history), limits.left(history)
+    if isinstance(policy, Budgeted):
+        most = None if limits.n_trials is None else len(history.trials) + int(room)
+        policy = policy.within(limits.total_cost, most)
     searching = _search(key, history, policy, num=int(min(num, room - trials)), budget=budget - cost, carry=carry)
     if searching.queries or (searching.finished is None and history.pending):
         return searching
@@ -66,7 +69,9 @@ def next_step(
 def _search(key: PRNGKeyArray, history: History, policy: Policy, *, num: int, budget: float, carry: Any) -> Step:
     """Return what the policy suggests within a budget; `finished` says why nothing can be run."""
     costs = history.priced.ladder.costs
-    if num < 1 or budget < min(costs):
+    # A policy that plans with its budget asks for nothing that cannot lead to an evaluation at the top any more.
+    least = costs[-1] if isinstance(policy, Budgeted) else min(costs)
+    if num < 1 or budget < least:
         return Step(finished="the limits are reached", carry=carry)
     queries, carry = policy.suggest(key, history, num, carry)
     kept = affordable(queries, lambda query: costs[query.level], budget)
@@ -90,9 +95,10 @@ def _closing(key: PRNGKeyArray, history: History, limits: Limits, policy: Policy
         return Step(finished=f"{spent}; trial {last.number} confirmed the recommendation and {said}", carry=carry)
     found, carry = policy.recommendation(key, history, carry)
     space, top = history.problem.space, history.problem.ladder.top
-    # As the ledger will have it.
+    # As the ledger will have it, which may differ in the last digits from a point that a trial has.
     unit = space.encode(space.decode(found.unit))
-    known = [t.number for t in history.trials if t.query.level == top and same_configuration(t.query.unit, unit)]
+    at_top = [trial for trial in history.trials if trial.query.level == top]
+    known = [t.number for t in at_top if any(same_configuration(t.query.unit, each) for each in (found.unit, unit))]
     if known:
         return Step(finished=f"{spent}; the recommendation has been run at the top, as trial {known[0]}", carry=carry)
     if limits.room(history) < 1 or limits.left(history) < history.priced.ladder.costs[-1]:

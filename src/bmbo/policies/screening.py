@@ -1,0 +1,170 @@
+"""Screen cheaply, then evaluate at the top or look more cheaply first, with exact moments on the host.
+
+Nothing is compiled. The study's key becomes a seed of NumPy, and all random choices are NumPy's.
+"""
+
+import logging
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from bmbo.acquisition.look_or_evaluate import Belief, LookOrEvaluate, Taken
+from bmbo.history import History, Query
+from bmbo.history.observations import Floats, Observations
+from bmbo.history.same_point import point_key
+from bmbo.policies.ladder_start import LadderStart
+from bmbo.protocols import ExactSurrogate, Recommendation
+
+logger = logging.getLogger("bmbo")
+
+FEWEST_VALUES = 3
+"""Values that a model is fitted to. Before, queries after the start are random."""
+ROUNDING = 1e-9
+"""Share of a cost that may be missing because sums of costs are rounded."""
+
+
+@dataclass(frozen=True)
+class Screening:
+    """Suggest by a cheap start, one exact model of all levels, and the rule of `LookOrEvaluate`.
+
+    Args:
+        surrogate: what learns exact moments.
+        choose: the rule for points and levels.
+        start: how the run begins.
+        total_cost: what all trials may cost together; None is no limit.
+        n_trials: how many trials there may be at the end; None is no limit.
+    """
+
+    surrogate: ExactSurrogate
+    choose: LookOrEvaluate = field(default_factory=LookOrEvaluate)
+    start: LadderStart = field(default_factory=LadderStart)
+    total_cost: float | None = None
+    n_trials: int | None = None
+
+    def within(self, total_cost: float | None, n_trials: int | None) -> "Screening":
+        """See `Budgeted`."""
+        return replace(self, total_cost=total_cost, n_trials=n_trials)
+
+    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+        """See `Policy`. Without enough budget for an evaluation at the top, there are no queries."""
+        batch = _Batch(self, numpy_seed(key), history, num, carry)
+        while batch.has_room:
+            batch.add()
+        return batch.queries, batch.carry
+
+    def recommendation(self, key: PRNGKeyArray, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
+        """See `Recommending`. The point was evaluated at the top, unless nothing has a value there."""
+        del key  # nothing is random here
+        observations = Observations.of(history)
+        known = np.flatnonzero(np.isfinite(observations.value))
+        at_top = known[observations.level[known] == observations.top]
+        rows = at_top if len(at_top) else known
+        points, sign = observations.unit[rows], history.problem.sign
+        try:
+            posteriors, carry = self.surrogate.fit(observations, carry)
+            moments = [part.moments(points, observations.top) for part in posteriors.parts]
+        except (ArithmeticError, ValueError) as error:
+            logger.warning("the fit to %d outcomes failed (%s): the best value is recommended", len(known), error)
+            values = observations.value[rows]
+            best = int(values.argmax())
+            return _recommended(points[best], sign * float(values[best]), float(values.std())), carry
+        weights = posteriors.weights
+        means = np.array([mean[:, 0] for mean, _ in moments])
+        mean = weights @ means
+        variance = weights @ (np.array([each for _, each in moments]) + means**2) - mean**2
+        best = int(mean.argmax())
+        deviation = math.sqrt(max(float(variance[best]), 0.0))
+        low, middle, high = posteriors.restore(mean[best] + deviation * np.array([-1.0, 0.0, 1.0]))
+        return _recommended(points[best], sign * float(middle), 0.5 * float(high - low)), carry
+
+
+class _Batch:
+    """Choose the queries of one batch, one after the other."""
+
+    def __init__(self, policy: Screening, seed: int, history: History, num: int, carry: Any) -> None:
+        self.policy, self.seed, self.num, self.carry = policy, seed, num, carry
+        self.queries: list[Query] = []
+        self.space, self.costs = history.problem.space, history.priced.ladder.costs
+        self.top = len(self.costs) - 1
+        self.observations = Observations.of(history)
+        self.in_flight = [(np.asarray(t.query.unit, np.float64), t.query.level) for t in history.pending]
+        queries = [trial.query for trial in history.trials]
+        self.taken: Taken = {(point_key(np.asarray(query.unit, np.float64)), query.level) for query in queries}
+        self.asked = [sum(query.level == level for query in queries) for level in range(self.top + 1)]
+        in_flight = sum(self.costs[level] for _, level in self.in_flight)
+        self.budget = math.inf if policy.total_cost is None else policy.total_cost - history.spent - in_flight
+        self.trials = math.inf if policy.n_trials is None else policy.n_trials - len(queries)
+        self.sizes = policy.start.sizes(len(self.space.params), self.costs, policy.total_cost, policy.n_trials)
+        self.rng = np.random.default_rng([seed, len(queries)])
+        self._belief: Belief | None = None
+        self._failed = False
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether one more query is wanted and an evaluation at the top can be paid."""
+        return len(self.queries) < self.num and self._pays(self.costs[self.top])
+
+    def add(self) -> None:
+        """Choose the next query."""
+        unit, level = self._started() or self._chosen() or (self._random(), self.top)
+        self.queries.append(Query(tuple(float(u) for u in unit), level))
+        self.taken.add((point_key(unit), level))
+        self.in_flight.append((unit, level))
+        self.asked[level] += 1
+        self.budget -= self.costs[level]
+        self.trials -= 1
+        if self._belief is not None:
+            self._belief = self._belief.imagined(self.rng, unit, level)
+
+    def _pays(self, cost: float) -> bool:
+        return self.budget >= cost * (1.0 - ROUNDING)
+
+    def _started(self) -> tuple[Floats, int] | None:
+        """Return the next query of the start, unless no evaluation at the top could follow it."""
+        found = self.policy.start.next_query(self.sizes, self.observations, self.asked, self.taken, self.seed)
+        if found is None or found[1] == self.top:
+            return found
+        can_follow = self.trials >= 2 and self._pays(self.costs[found[1]] + self.costs[self.top])
+        return found if can_follow else None
+
+    def _chosen(self) -> tuple[Floats, int] | None:
+        """Return the model's choice; None if there are too few values, or after a numerical failure."""
+        if self._failed or np.isfinite(self.observations.value).sum() < FEWEST_VALUES:
+            return None
+        # With one trial left, only the top is worth it: the rule then sees a budget that pays for nothing else.
+        remaining = self.budget if self.trials >= 2 else min(self.budget, self.costs[self.top])
+        try:
+            if self._belief is None:
+                self._belief = self._learned()
+            return self.policy.choose.choose(
+                self.rng, self._belief, self.space, self.costs, taken=self.taken, remaining=remaining
+            )
+        except (ArithmeticError, ValueError) as error:
+            told = len(self.observations)
+            logger.warning("the fit to %d outcomes failed (%s): random queries instead", told, error)
+            self._failed, self._belief = True, None
+            return None
+
+    def _learned(self) -> Belief:
+        """Return what is believed, with outcomes imagined of all that is in flight."""
+        posteriors, self.carry = self.policy.surrogate.fit(self.observations, self.carry)
+        belief = Belief.of(posteriors, self.top)
+        for unit, level in self.in_flight:
+            belief = belief.imagined(self.rng, unit, level)
+        return belief
+
+    def _random(self) -> Floats:
+        return self.space.snap(self.rng.random((1, self.space.dim)))[0]
+
+
+def numpy_seed(key: PRNGKeyArray) -> int:
+    """Return a seed for NumPy from the key of a study."""
+    return int.from_bytes(np.asarray(jax.random.key_data(key)).tobytes(), "little")
+
+
+def _recommended(unit: Floats, mean: float, std: float) -> Recommendation:
+    return Recommendation(tuple(float(u) for u in unit), mean, std)
