@@ -3,7 +3,7 @@
     python benchmarks/device_choice.py --sizes 150 1000 5000
 
 The script prints the seconds of a warm fit and of choosing a batch of five on the paper's Branin, on every device that
-JAX sees. The default of `bmbo.policies.device.choose_device` comes from this table.
+JAX sees. The default of `bmbo.policies.device_and_cache.choose_device` comes from this table.
 """
 
 import argparse

@@ -23,7 +23,7 @@ from bmbo.acquisition.batch_state import Pending
 from bmbo.acquisition.sampled_optima import Optimum, find_optimum
 from bmbo.problem import Fidelity, Float, Ladder, Problem, Space
 from bmbo.surrogates.darn import Darn, DarnPosterior
-from bmbo.surrogates.networks import Weights
+from bmbo.surrogates.darn_networks import Weights
 from surrogate_table import finite, heading, markdown, timed, write
 
 FEW = 2

@@ -36,7 +36,7 @@ from bmbo.history import Dataset, History, Query
 from bmbo.inference import PaperHMC, Result
 from bmbo.surrogates.darn import Darn
 from bmbo.surrogates.darn_density import Parameters
-from bmbo.surrogates.networks import Hidden
+from bmbo.surrogates.darn_networks import Hidden
 from bmbo.synthetic import Synthetic, branin
 from surrogate_table import SIZES, Floats, draw_observations, evaluate, finite, heading, markdown, quick, timed, write
 

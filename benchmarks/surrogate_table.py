@@ -39,8 +39,8 @@ from bmbo.protocols import Posterior, Surrogate
 from bmbo.surrogates.chained_darn import ChainedDarn, ChainedDarnPosterior
 from bmbo.surrogates.darn import Darn, DarnPosterior, Preset
 from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs
-from bmbo.surrogates.mixture import Mixture
 from bmbo.surrogates.shared_basis import SharedBasis
+from bmbo.surrogates.weighted_surrogates import Mixture
 from bmbo.synthetic import Synthetic, branin, levy
 
 Floats = NDArray[np.float64]

@@ -102,7 +102,7 @@ def _rows(text: str) -> range:
 # The imports are inside the functions, because other commands do not need these packages.
 def _table(arguments: argparse.Namespace) -> int:
     from experiments.applications import cached_evaluation as evaluation  # noqa: PLC0415
-    from experiments.applications import training_table as table  # noqa: PLC0415
+    from experiments.applications import fill_training_table as table  # noqa: PLC0415
 
     application = evaluation.get_application(arguments.name)
     space = application.problem.space

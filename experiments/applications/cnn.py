@@ -35,9 +35,9 @@ import jax
 import numpy as np
 
 import bmbo
-from experiments.applications import config_arguments
+from experiments.applications import config_from_command_line
 from experiments.applications.application import Application, Config, Deadline, States
-from experiments.applications.convolutional_networks import (
+from experiments.applications.convolutional_training import (
     NUM_COLOURS,
     SIDE,
     Architecture,
@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.applications.cnn")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--levels", type=int, default=len(EPOCHS), help="number of levels, from the lowest")
-    config, options = config_arguments.parse_config(parser, SPACE, arguments)
+    config, options = config_from_command_line.parse_config(parser, SPACE, arguments)
     seed = options.seed
     architecture, images = architecture_of(config), jax.block_until_ready(load())
 

@@ -3,7 +3,7 @@
 The viscosity is 0.01 / pi. There are three hyperparameters: the number of hidden layers, their width, and one of eight
 activations. The paper names relu, tanh, sigmoid, "their variants, etc."; here these three are used, and elu, selu,
 softplus, swish and sine. The fidelity is the largest number of L-BFGS iterations: 10, 100 and 50,000, at the paper's
-costs of 1:10:50. A training that has converged ends earlier, see `WINDOW` in burgers_networks.py.
+costs of 1:10:50. A training that has converged ends earlier, see `WINDOW` in burgers_training.py.
 
 The loss to minimise is the natural logarithm of the nRMSE, at 10,000 points of the reference solution's grid of 256 by
 100. The nRMSE is the RMSE over the root mean square of the reference solution, which is the relative L2 error.
@@ -15,7 +15,7 @@ weights (Glorot normal, with zero biases), which are the same whether a network 
 Trainings use single precision, like the program of Raissi et al. `solve` can use double precision, which is several
 times slower. Then rounding does not disturb the line search near the end.
 
-A training repeats to the last digit, also on a GPU (see `compiled` in burgers_networks.py). Networks that are trained
+A training repeats to the last digit, also on a GPU (see `compiled` in burgers_training.py). Networks that are trained
 side by side round differently from one that is trained alone, and other devices round differently too. Thousands of
 iterations of L-BFGS amplify this (docs/results/applications.md).
 """
@@ -38,10 +38,10 @@ import scipy.io
 from scipy.stats import qmc
 
 import bmbo
-from experiments.applications import burgers_networks as burgers
-from experiments.applications import config_arguments
+from experiments.applications import burgers_training as burgers
+from experiments.applications import config_from_command_line
 from experiments.applications.application import Application, Config, Deadline, OutOfTimeError, Pauses, States
-from experiments.applications.burgers_networks import Lanes, Points, Shape
+from experiments.applications.burgers_training import Lanes, Points, Shape
 from experiments.problems.data_files import find
 
 ITERATIONS = (10, 100, 50_000)
@@ -324,7 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--iterations", type=int, default=ITERATIONS[-1], help="largest number; default: of the top")
     parser.add_argument("--double", action="store_true", help="use double precision")
-    config, options = config_arguments.parse_config(parser, SPACE, arguments)
+    config, options = config_from_command_line.parse_config(parser, SPACE, arguments)
     error, taken, seconds = solve(config, options.seed, options.iterations, double=options.double)
     print(f"{jax.devices()[0].device_kind}: relative error {error!r} after {taken} iterations, ", end="")
     print(f"{seconds:.1f} s with compiling", flush=True)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 import bmbo
-from experiments.applications import training_table as table
+from experiments.applications import fill_training_table as table
 from experiments.applications.cached_evaluation import get_application
 from experiments.problems.benchmark import Benchmark, DataMissingError
 

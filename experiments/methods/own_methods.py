@@ -9,7 +9,7 @@ import jax
 from bmbo import History, Outcome, Problem, Query, methods
 from bmbo.protocols import Policy, Recommending
 from bmbo.study.limits import Limits
-from bmbo.study.planning import next_step
+from bmbo.study.next_step import next_step
 from experiments.harness.method_interface import Job, MethodEntry, Start
 
 

@@ -8,26 +8,26 @@ Every method can be given to a study:
 from dataclasses import replace
 
 from bmbo.acquisition.alternating_search import Alternating
-from bmbo.acquisition.chain_quadrature import ChainQuadrature
+from bmbo.acquisition.batches_of_one import OneAtATime
+from bmbo.acquisition.chained_max_value_entropy import ChainQuadrature
 from bmbo.acquisition.expected_improvement import ImproveAtTop, Improvement
 from bmbo.acquisition.look_or_evaluate import LookOrEvaluate
 from bmbo.acquisition.max_value_entropy import MaxValue
-from bmbo.acquisition.one_at_a_time import OneAtATime
 from bmbo.acquisition.thompson_sampling import Thompson
 from bmbo.acquisition.upper_confidence_bound import UpperConfidence
 from bmbo.inference import Inference
 from bmbo.inference.by_name import InferenceName, make_inference
 from bmbo.policies import Bayes, OnDevice, Random, Screening, TopOnly, WarmStart
-from bmbo.policies.device import Device
+from bmbo.policies.device_and_cache import Device
 from bmbo.policies.ladder_start import LadderStart
 from bmbo.protocols import Select, Surrogate
 from bmbo.surrogates.chained_darn import ChainedDarn
 from bmbo.surrogates.darn import Darn, Preset
 from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs
 from bmbo.surrogates.joint_gp import JointGP
-from bmbo.surrogates.mixture import Mixture
 from bmbo.surrogates.shared_basis import SharedBasis
 from bmbo.surrogates.switch_by_size import BySize
+from bmbo.surrogates.weighted_surrogates import Mixture
 
 MOST_FUNCTIONS = 512
 """Functions that are kept from a user's own way of inference: as many as the default one draws."""

@@ -13,7 +13,7 @@ from scipy.stats import norm
 import bmbo
 from bmbo.acquisition.batch_state import Pending
 from bmbo.acquisition.candidate_search import CandidateSearch, in_flight, moments
-from bmbo.acquisition.chain_quadrature import ChainQuadrature, conditional_variance, hermite
+from bmbo.acquisition.chained_max_value_entropy import ChainQuadrature, conditional_variance, hermite
 from bmbo.acquisition.information import take
 from bmbo.acquisition.max_value_entropy import MaxValue, chance_correlation, entropy_reduction, spread
 from bmbo.history import Dataset, History, Query

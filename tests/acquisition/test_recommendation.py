@@ -13,7 +13,7 @@ from scipy.stats import norm
 import bmbo
 from bmbo.acquisition.expected_improvement import log_expected_improvement, most_improving
 from bmbo.acquisition.recommendation import recommend
-from bmbo.history.scaling import Scale
+from bmbo.history.value_scaling import Scale
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
 
 KEY = jax.random.key(0)

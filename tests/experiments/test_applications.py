@@ -16,8 +16,8 @@ import pytest
 import bmbo
 from experiments import __main__ as program
 from experiments.applications import cached_evaluation as evaluation
+from experiments.applications import fill_training_table as table
 from experiments.applications import stand_in
-from experiments.applications import training_table as table
 from experiments.applications.application import Application, OutOfTimeError
 from experiments.applications.training_cache import DiskStore, MemoryStore, StoredStates, default_store
 from experiments.harness.method_interface import Job, MethodEntry

@@ -17,7 +17,7 @@ import pytest
 import bmbo
 from experiments.applications import cnn
 from experiments.applications.application import Deadline, OutOfTimeError
-from experiments.applications.convolutional_networks import (
+from experiments.applications.convolutional_training import (
     Architecture,
     Images,
     State,
@@ -156,7 +156,7 @@ def test_kinds_of_pooling_differ(images):
 
 def test_an_evaluation_takes_every_image_once(monkeypatch):
     # 67 images in slices of 32, so that the last slice reaches beyond the end.
-    monkeypatch.setattr("experiments.applications.convolutional_networks.SLICE", 32)
+    monkeypatch.setattr("experiments.applications.convolutional_training.SLICE", 32)
     images = Images.of(some_arrays(num_test=67))
     architecture = cnn.architecture_of(SMALL)
     state = begin(architecture, 0)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import bmbo
-from experiments.applications import burgers_networks as burgers
+from experiments.applications import burgers_training as burgers
 from experiments.applications import pinn
 from experiments.applications.application import Deadline, OutOfTimeError
-from experiments.applications.burgers_networks import VISCOSITY, Points, Shape
+from experiments.applications.burgers_training import VISCOSITY, Points, Shape
 from experiments.applications.training_cache import MemoryStore, StoredPauses
 
 # The application trains networks.

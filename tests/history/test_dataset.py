@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bmbo.history import History, Outcome, Query
 from bmbo.history.dataset import SMALLEST_BLOCK, Dataset, block_size
-from bmbo.history.scaling import Scale
+from bmbo.history.value_scaling import Scale
 from bmbo.problem import Fidelity, Float, Ladder, Problem, Space
 
 SPACE = Space({"x": Float(0, 1), "y": Float(0, 1)})

@@ -16,7 +16,7 @@ from scipy.stats import qmc
 import bmbo
 from bmbo.history import Dataset, History, Outcome, Query
 from bmbo.policies import Bayes, Random, WarmStart
-from bmbo.policies import device as runtime
+from bmbo.policies import device_and_cache as runtime
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
 from bmbo.surrogates import darn
 from bmbo.surrogates.gp import AutoRegressiveGP

@@ -17,7 +17,7 @@ from bmbo.policies import Bayes, WarmStart
 from bmbo.problem import Fidelity, Int, Ladder, Problem, Space
 from bmbo.surrogates.darn import Darn
 from bmbo.surrogates.darn_density import CollapsedModel
-from bmbo.surrogates.networks import Network, Stack
+from bmbo.surrogates.darn_networks import Network, Stack
 
 # One space, and batches of two throughout: every test shares the same few compilations.
 SPACE = Space({"x": bmbo.Float(0, 1), "n": Int(1, 9)})

@@ -14,7 +14,7 @@ from bmbo.inference import MCLMC, NUTS, SGHMC, AdaptiveHMC, AdjustedMCLMC, DeepE
 from bmbo.protocols import Posterior, Surrogate
 from bmbo.surrogates.darn import Darn
 from bmbo.surrogates.darn_density import CollapsedModel, SampledModel
-from bmbo.surrogates.networks import Network, Stack, Weights
+from bmbo.surrogates.darn_networks import Network, Stack, Weights
 
 SMALL = Stack(Network(width=6, depth=1, activation="cosine", scaling="learned"))
 BRIEF = MCLMC(num_chains=2, num_search_steps=20, num_warmup=20, num_warmup_warm=5, num_draws_per_chain=2, thinning=2)

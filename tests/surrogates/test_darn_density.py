@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from bmbo.history import Dataset, Scale
 from bmbo.surrogates.darn_density import CollapsedModel, Parameters, SampledModel, log_prior
-from bmbo.surrogates.networks import Hidden, Network, Stack
+from bmbo.surrogates.darn_networks import Hidden, Network, Stack
 
 COUNTS = (9, 5, 3)
 NETWORKS = [

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from bmbo.cli.arguments import UsageError, parser
 from bmbo.cli.read_commands import best, export, status, trials
 from bmbo.cli.run_commands import INTERRUPTED, OK, TERMINATED, Terminated, resume, run, worker
-from bmbo.cli.text_tables import message_line, print_message
+from bmbo.cli.text_output import message_line, print_message
 
 USER_ERROR = 1
 """The exit code after an error that the user can correct."""

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, get_args
 
 from bmbo import __version__
 from bmbo.cli.study_file import METHODS, RUN_CHOICES, StudyFile, run_option_kinds
-from bmbo.cli.text_tables import PROGRAM
+from bmbo.cli.text_output import PROGRAM
 from bmbo.ledger.trial_mapping import State
 from bmbo.problem.number_checks import Number, positive_number, whole_number
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from bmbo.cli.arguments import STATES, ChosenStudy
-from bmbo.cli.text_tables import duration, params_line, short_text, text_table
+from bmbo.cli.text_output import duration, params_line, short_text, text_table
 from bmbo.ledger import ASKED, Ledger, LedgerEntry, Owner, redacted
 from bmbo.ledger.attribute_keys import OWNER
 from bmbo.ledger.planner_lease import current_term

@@ -21,7 +21,7 @@ from bmbo.cli.command_objective import CommandObjective
 from bmbo.cli.objective_lookup import load_function
 from bmbo.cli.read_commands import check_storage_exists
 from bmbo.cli.study_file import METHODS, RunOptions
-from bmbo.cli.text_tables import ladder_table, message_line, params_line, print_message, short_text
+from bmbo.cli.text_output import ladder_table, message_line, params_line, print_message, short_text
 from bmbo.ledger import redacted
 from bmbo.study import Study, create_study, load_study
 from bmbo.study.limits import Limits

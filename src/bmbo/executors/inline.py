@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from bmbo.executors.job_messages import check_submission
+from bmbo.executors.job_transport import check_submission
 from bmbo.executors.worker_program import error_line
 from bmbo.problem import Number
 from bmbo.protocols import Finished

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bmbo.executors import worker_program as program
-from bmbo.executors.job_messages import check_submission, check_workers_and_timeout, pack_job, unpack_outcome
+from bmbo.executors.job_transport import check_submission, check_workers_and_timeout, pack_job, unpack_outcome
 from bmbo.problem import Number
 from bmbo.protocols import Finished
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bmbo.executors import worker_program as program
-from bmbo.executors.job_messages import check_submission, check_workers_and_timeout, pack_job, unpack_outcome
+from bmbo.executors.job_transport import check_submission, check_workers_and_timeout, pack_job, unpack_outcome
 from bmbo.executors.ray_private import bound_to_loopback
 from bmbo.executors.worker_program import error_line
 from bmbo.problem.number_checks import Number, finite_amount

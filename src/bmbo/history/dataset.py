@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from numpy.typing import NDArray
 
-from bmbo.history.scaling import Scale
 from bmbo.history.trials import History, TrialRecord
+from bmbo.history.value_scaling import Scale
 
 SMALLEST_BLOCK = 32
 """Rows of the smallest block: few rows are wasted, and most runs never need more at their costly levels."""

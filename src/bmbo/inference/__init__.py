@@ -3,10 +3,10 @@
 from bmbo.inference.diagnostics import complaints, ess, rhat
 from bmbo.inference.ensemble import DeepEnsemble, optimise
 from bmbo.inference.hmc import AdaptiveHMC, PaperHMC
+from bmbo.inference.inference_interface import Inference, Info, Result, Target
 from bmbo.inference.mclmc import MCLMC, AdjustedMCLMC
 from bmbo.inference.nuts import NUTS
 from bmbo.inference.sghmc import SGHMC
-from bmbo.inference.target import Inference, Info, Result, Target
 from bmbo.inference.variational import MeanField
 
 __all__ = [

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bmbo.inference.diagnostics import mixing
 from bmbo.inference.ensemble import search_unless_warm
-from bmbo.inference.target import Info, Result, Target
+from bmbo.inference.inference_interface import Info, Result, Target
 
 Carry = TypeVar("Carry")
 

@@ -5,10 +5,10 @@ from typing import Literal, get_args
 
 from bmbo.inference.ensemble import DeepEnsemble
 from bmbo.inference.hmc import AdaptiveHMC, PaperHMC
+from bmbo.inference.inference_interface import Inference
 from bmbo.inference.mclmc import MCLMC, AdjustedMCLMC
 from bmbo.inference.nuts import NUTS
 from bmbo.inference.sghmc import SGHMC
-from bmbo.inference.target import Inference
 from bmbo.inference.variational import MeanField
 
 InferenceName = Literal["adjusted_mclmc", "ensemble", "hmc", "mclmc", "nuts", "paper_hmc", "sghmc", "variational"]

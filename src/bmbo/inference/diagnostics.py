@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from bmbo.inference.target import Info, Target
+from bmbo.inference.inference_interface import Info, Target
 
 FEWEST_DRAWS = 4
 """Fewest draws of a chain: each of its halves then has a variance."""

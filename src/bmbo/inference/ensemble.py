@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from bmbo.inference.target import Info, Result, Target, as_start
+from bmbo.inference.inference_interface import Info, Result, Target, as_start
 
 
 @jax.tree_util.register_dataclass

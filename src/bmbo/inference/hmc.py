@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bmbo.inference.adaptive_chains import AdaptiveChains, ChainState, Transition, as_transition, collect
 from bmbo.inference.diagnostics import mixing
-from bmbo.inference.target import Info, Result, Target, as_start
+from bmbo.inference.inference_interface import Info, Result, Target, as_start
 
 
 class _Progress(NamedTuple):

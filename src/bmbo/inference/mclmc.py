@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from bmbo.inference.adaptive_chains import AdaptiveChains, Moments, Transition, as_transition, collect, where
 from bmbo.inference.diagnostics import mixing
 from bmbo.inference.ensemble import Optimum, search_unless_warm
-from bmbo.inference.target import Info, Result, Target
+from bmbo.inference.inference_interface import Info, Result, Target
 
 MEMORY = 150
 """Number of past steps that the estimate of the step size uses, as in BlackJAX."""

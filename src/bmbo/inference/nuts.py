@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import blackjax
 
 from bmbo.inference.adaptive_chains import AdaptiveChains, Transition, as_transition
-from bmbo.inference.target import Target
+from bmbo.inference.inference_interface import Target
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bmbo.inference.adaptive_chains import where
-from bmbo.inference.target import Info, Result, Target, as_start
+from bmbo.inference.inference_interface import Info, Result, Target, as_start
 
 
 class _Gaussian(NamedTuple):

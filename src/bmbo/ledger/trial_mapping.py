@@ -26,7 +26,7 @@ from bmbo.ledger.attribute_keys import (
 )
 from bmbo.ledger.optuna_private import enqueued_params, trial_id
 from bmbo.problem import Problem, Space
-from bmbo.problem.conversions import to_optuna
+from bmbo.problem.foreign_spaces import to_optuna
 
 ASKED = "asked"
 """The owner of trials that a user asked for and runs: they send no sign of life and are never queued again."""

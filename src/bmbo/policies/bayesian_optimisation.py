@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 from bmbo.acquisition.recommendation import recommend
 from bmbo.history import History, Query
 from bmbo.policies.random_search import random_queries
-from bmbo.policies.warm_start import Learned, Learner
+from bmbo.policies.warm_started_fits import Learned, Learner
 from bmbo.protocols import Posterior, Recommendation, Select
 
 logger = logging.getLogger("bmbo")

@@ -16,7 +16,7 @@ from bmbo.ledger import Ledger, LedgerEntry, LedgerSnapshot, Owner
 from bmbo.protocols import Executor, Finished
 from bmbo.study.checkpoints import source_of
 from bmbo.study.options import Options
-from bmbo.study.planner import QueueKeeper, startable
+from bmbo.study.queue_keeper import QueueKeeper, startable
 from bmbo.study.trial import Trial, as_number, view
 
 logger = logging.getLogger("bmbo")

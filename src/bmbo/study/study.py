@@ -14,15 +14,15 @@ from bmbo.ledger import ASKED, Ledger, LedgerSnapshot, Owner, Storage, StoredRun
 from bmbo.ledger.study_definition import StudyDefinition
 from bmbo.methods import bmbo_gp
 from bmbo.problem import Fidelity, FidelityValue, Ladder, Number, Problem
-from bmbo.problem.conversions import as_space
+from bmbo.problem.foreign_spaces import as_space
 from bmbo.problem.number_checks import is_whole, whole_number
 from bmbo.protocols import Executor, Policy, Recommending
-from bmbo.study import import_export, tell, validation
+from bmbo.study import import_export, told_outcome, validation
 from bmbo.study.checkpoints import KEEPS, Keep, clean, root_in
 from bmbo.study.limits import Limits
 from bmbo.study.options import GRACE_SECONDS, Options
-from bmbo.study.planner import Follower, Planner
 from bmbo.study.progress import Progress
+from bmbo.study.queue_keeper import Follower, Planner
 from bmbo.study.run_loop import Runner
 from bmbo.study.trial import StudyRecommendation, Trial, view
 
@@ -164,12 +164,12 @@ class Study:
         number = trial.number if isinstance(trial, Trial) else trial
         if not is_whole(number):
             raise TypeError(f"tell needs a trial or its number, got {trial!r}")
-        wanted = tell.state_of(value, error, state)
+        wanted = told_outcome.state_of(value, error, state)
         record = self._ledger.read()
         if not 0 <= number < len(record.entries):
             raise KeyError(f"there is no trial {number}; the study has {len(record.entries)}")
         entry = record.entries[number]
-        outcome = tell.outcome_of(self.problem.ladder, entry, value, error, cost=cost, seconds=seconds)
+        outcome = told_outcome.outcome_of(self.problem.ladder, entry, value, error, cost=cost, seconds=seconds)
         # Refuses a second outcome before anything is written.
         record.history.with_outcome(number, outcome)
         if wanted == "waiting":

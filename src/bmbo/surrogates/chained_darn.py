@@ -11,7 +11,7 @@ from bmbo.history import Dataset
 from bmbo.inference import Info
 from bmbo.surrogates.darn import Darn, DarnPosterior, Preset
 from bmbo.surrogates.darn_density import CollapsedModel, SampledModel
-from bmbo.surrogates.networks import Weights
+from bmbo.surrogates.darn_networks import Weights
 
 NUM_GIVEN = 64
 """Draws that predict the top: only their mean and variance are needed."""

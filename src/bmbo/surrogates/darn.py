@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from bmbo.history import Dataset
 from bmbo.inference import MCLMC, Inference, Info, PaperHMC, Target
 from bmbo.surrogates.darn_density import CollapsedModel, Model, Parameters, SampledModel
-from bmbo.surrogates.networks import Network, Stack, Weights
+from bmbo.surrogates.darn_networks import Network, Stack, Weights
 
 Preset = Literal["default", "paper"]
 

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bmbo.history import Dataset
 from bmbo.surrogates.bayesian_regression import posterior_weights
-from bmbo.surrogates.networks import Hidden, Stack, Weights
+from bmbo.surrogates.darn_networks import Hidden, Stack, Weights
 
 START_LOG_PRECISION = 4.0
 """Noise of about a seventh of the spread: a search that begins here finds a smooth function first."""

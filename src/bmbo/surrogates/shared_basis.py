@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from bmbo.history import Dataset
 from bmbo.inference.ensemble import optimise
-from bmbo.inference.target import Target
+from bmbo.inference.inference_interface import Target
 from bmbo.surrogates.darn_density import collapse
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bmbo.history import Dataset
-from bmbo.history.scaling import Scale
+from bmbo.history.value_scaling import Scale
 from bmbo.protocols import Posterior, Surrogate
 from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs, coregional_model
 from bmbo.testing import check_surrogate

@@ -12,12 +12,12 @@ from scipy.linalg import cho_solve
 from threadpoolctl import threadpool_limits
 
 from bmbo.history import Dataset
+from bmbo.surrogates.darn_networks import cosine
 from bmbo.surrogates.gp.coregional_model import Evidence, Latents, Sizes
 from bmbo.surrogates.gp.hyperparameter_draws import Rival, check_num_hyper, search
 from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, check_kernels, frequencies
 from bmbo.surrogates.gp.level_model import robust_factor
 from bmbo.surrogates.gp.pathwise_draws import double, drawn_rows, own_update, shared_update
-from bmbo.surrogates.networks import cosine
 
 
 @jax.tree_util.register_dataclass

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.linalg import solve_triangular
 
+from bmbo.surrogates.darn_networks import cosine
 from bmbo.surrogates.gp.kernels import Floats, correlation, correlation_and_slope, frequencies, square_distance
 from bmbo.surrogates.gp.level_model import (
     JITTER,
@@ -29,7 +30,6 @@ from bmbo.surrogates.gp.level_model import (
     link_features,
     robust_factor,
 )
-from bmbo.surrogates.networks import cosine
 
 
 def in_double(function: Callable[..., Float[Array, "*s"]]) -> Callable[..., Float[Array, "*s"]]:

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bmbo.history.scaling import Scale
+from bmbo.history.value_scaling import Scale
 
 VALUES = st.lists(st.floats(-1e6, 1e6), max_size=40)
 KINDS = {"linear": Scale.linear, "squeezing": Scale.squeezing}

@@ -12,8 +12,8 @@ from bmbo.ledger.owners import is_dead
 from bmbo.ledger.planner_lease import current_term
 from bmbo.protocols import Policy
 from bmbo.study.limits import Limits
+from bmbo.study.next_step import CONFIRMS, next_step
 from bmbo.study.options import Options
-from bmbo.study.planning import CONFIRMS, next_step
 
 logger = logging.getLogger("bmbo")
 

@@ -11,7 +11,7 @@ import pytest
 from bmbo.history import Dataset
 from bmbo.protocols import Posterior, Surrogate
 from bmbo.surrogates.gp import IndependentGPs
-from bmbo.surrogates.mixture import Mixture, weigh
+from bmbo.surrogates.weighted_surrogates import Mixture, weigh
 from bmbo.testing import check_surrogate
 
 

@@ -15,7 +15,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bmbo.problem import Categorical, Float, Int, Space
-from bmbo.problem.conversions import as_space, to_optuna
+from bmbo.problem.foreign_spaces import as_space, to_optuna
 
 # The checker of types looks at a random element of a container, also while hypothesis builds an example.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
@@ -299,8 +299,8 @@ def test_what_is_no_space_is_refused_in_a_sentence(given, error, sentence):
 
 def test_a_space_of_ours_does_not_import_configspace():
     program = (
-        "import sys, bmbo.problem.conversions, bmbo.problem\n"
-        "bmbo.problem.conversions.as_space({'x': bmbo.problem.Float(0, 1)})\n"
+        "import sys, bmbo.problem.foreign_spaces, bmbo.problem\n"
+        "bmbo.problem.foreign_spaces.as_space({'x': bmbo.problem.Float(0, 1)})\n"
         "print('ConfigSpace' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -7,12 +7,12 @@ import sys
 import jax
 import pytest
 
-from bmbo.policies import device as runtime
+from bmbo.policies import device_and_cache as runtime
 
 SCRIPT = """
 import jax
 {before}
-from bmbo.policies.device import enable_cache
+from bmbo.policies.device_and_cache import enable_cache
 enable_cache()
 print(jax.config.jax_compilation_cache_dir)
 """

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bmbo.surrogates.networks import ACTIVATIONS, Hidden, Network, Stack, Weights, cosine
+from bmbo.surrogates.darn_networks import ACTIVATIONS, Hidden, Network, Stack, Weights, cosine
 
 NUMPY_ACTIVATIONS = {
     "tanh": np.tanh,
