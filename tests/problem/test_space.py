@@ -108,7 +108,7 @@ def test_the_jitted_snap_is_the_plain_one_and_idempotent_in_float32(space, seed)
     once = snap(space, jnp.asarray(points))
     assert once.dtype == jnp.float32
     np.testing.assert_array_equal(snap(space, once), once)
-    for name, block in zip(space.names, space._blocks, strict=True):
+    for name, block in zip(space.names, space.blocks, strict=True):
         plain, jitted = space.snap(points)[:, block], np.asarray(once)[:, block]
         if isinstance(space[name], Int) and space[name].log:
             # exp and log of the two libraries differ in the last digits, and so may a point on the edge of a bin.
