@@ -19,8 +19,8 @@ RANDOM = "random"
 DEFAULT = "bmbo_gp"
 """The default method of a study."""
 
-OURS = "bmbo"
-"""The names of our own methods begin with this. All other methods are peers."""
+OURS = ("bmbo", "screening")
+"""The names of our own methods begin with one of these. All other methods are peers."""
 
 
 @dataclass(frozen=True)
