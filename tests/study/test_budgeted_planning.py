@@ -39,9 +39,9 @@ def run(num, **limits):
 
 @pytest.mark.parametrize("num", [1, 4])
 def test_all_of_a_budget_is_spent_and_the_last_trial_is_at_the_top(num):
-    history, finished = run(num, total_cost=16.0 * 5)
-    assert history.spent <= 16.0 * 5
-    assert 16.0 * 5 - history.spent < 16.0
+    history, finished = run(num, total_cost=16.0 * 4)
+    assert history.spent <= 16.0 * 4
+    assert 16.0 * 4 - history.spent < 16.0
     assert "has been run at the top" in finished
     # Nothing was bought that could not lead to an evaluation at the top: the last query of all is there.
     assert history.trials[-1].query.level == 2
@@ -49,10 +49,10 @@ def test_all_of_a_budget_is_spent_and_the_last_trial_is_at_the_top(num):
 
 
 def test_all_trials_are_used_and_the_last_one_is_at_the_top():
-    history, _ = run(2, n_trials=14)
-    assert len(history.trials) == 14
+    history, _ = run(2, n_trials=10)
+    assert len(history.trials) == 10
     assert history.trials[-1].query.level == 2
-    assert sum(trial.query.level == 2 for trial in history.trials) >= 3
+    assert sum(trial.query.level == 2 for trial in history.trials) >= 2
 
 
 @pytest.mark.parametrize("total_cost", [16.0, 17.0, 21.0, 33.0])
