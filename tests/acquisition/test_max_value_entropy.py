@@ -61,6 +61,7 @@ def test_at_full_correlation_it_is_the_closed_form_of_max_value_entropy_search()
     assert np.allclose(found, gamma * ratio / 2 - norm.logcdf(gamma), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_without_correlation_nothing_is_taken_and_the_slope_is_finite():
     gamma = jnp.asarray([-1.0, 1.0])
     assert np.allclose(entropy_reduction(gamma, jnp.zeros(2)), 0.0, atol=1e-5)

@@ -178,6 +178,7 @@ def test_points_of_discrete_spaces_are_points_that_can_be_run():
         assert space.decode(unit) == {"n": 3, "c": "b"}
 
 
+@pytest.mark.slow
 def test_what_was_tried_or_is_taken_is_not_asked_for_again_while_there_is_anything_else():
     space = Space({"n": Int(1, 7), "c": Categorical(["a", "b", "c"])})
     problem = Problem(space, LADDER, maximise=True)

@@ -113,6 +113,7 @@ def test_an_extra_point_is_never_beaten_by_what_is_returned():
     np.testing.assert_allclose(found.value, own, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_with_a_space_the_optimum_is_a_point_that_can_be_run():
     space = Space({"layers": Int(1, 4), "kind": Categorical(["a", "b", "c"])})
     posterior = bowls(32, space.dim)

@@ -44,6 +44,7 @@ def test_off_leaves_the_configuration_alone(monkeypatch):
         assert jax.config.values["jax_compilation_cache_dir"] == before
 
 
+@pytest.mark.slow
 def test_a_folder_of_the_users_choice_is_made_and_used(tmp_path):
     folder = tmp_path / "here" / "compiled"
     assert cache_folder(str(folder)) == str(folder)

@@ -92,6 +92,7 @@ def test_awkward_values_never_stop_a_run(story):
     assert 2.0 < history.spent <= 3.0 + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("costs", [(1.0,), (0.5, 1.0), (0.03, 0.06, 0.12, 0.25, 0.5, 1.0), (0.001, 1.0)])
 def test_any_number_of_levels(costs):
     history = drive(problem_of(PLANE, costs), bowl, 8.0, batch=2)

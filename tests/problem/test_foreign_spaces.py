@@ -297,6 +297,7 @@ def test_what_is_no_space_is_refused_in_a_sentence(given, error, sentence):
         as_space(given)
 
 
+@pytest.mark.slow
 def test_a_space_of_ours_does_not_import_configspace():
     program = (
         "import sys, bmbo.problem.foreign_spaces, bmbo.problem\n"

@@ -41,6 +41,7 @@ def test_every_optimiser_lies_in_the_domain_and_reaches_the_optimum(synthetic):
 
 
 @PROBLEMS
+@pytest.mark.slow
 def test_no_point_of_a_search_beats_the_optimum(synthetic):
     top, sign = synthetic.problem.ladder.top, synthetic.problem.sign
     points, bounds = inside(synthetic, 100_000, seed=0)

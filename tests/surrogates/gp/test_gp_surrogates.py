@@ -190,6 +190,7 @@ def joint_vector(loadings):
     return np.concatenate([grid.reshape(-1), np.log([0.02, 0.05])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loadings", [[[1.0, 0.8], [0.5, -0.7]], [[0.0, 0.0], [0.0, 0.0]]], ids=["linked", "diagonal"])
 def test_joint_draws_have_the_moments_of_the_exact_posterior(loadings):
     num = 4000
@@ -216,6 +217,7 @@ def test_a_joint_model_without_loadings_is_one_process_a_level():
     assert whole(flat) + prior == pytest.approx(sum(model(flat) for model in apart), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surrogate", SURROGATES, ids=lambda surrogate: type(surrogate).__name__)
 def test_rows_that_are_masked_do_not_count_wherever_they_are(surrogate):
     data = dataset((8, 7))

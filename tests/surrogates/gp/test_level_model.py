@@ -262,6 +262,7 @@ def test_draws_with_links_are_regressions_on_their_own_lower_outputs():
     np.testing.assert_allclose(draws.links[..., 1].reshape(-1) * slopes, np.full(num, 0.8), atol=0.02)
 
 
+@pytest.mark.slow
 def test_an_update_of_millions_keeps_its_digits_and_gives_gradients_without_a_warning():
     rng = np.random.default_rng(0)
     unit = rng.uniform(size=(60, 2))
