@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import bmbo
-from bmbo.study import study
+from bmbo.study import create_and_load
 from support.small_policies import QUICK
 
 ROOT = Path(__file__).parent.parent
@@ -54,7 +54,7 @@ def test_the_readme_shows_code():
 @pytest.mark.parametrize("block", [pytest.param(block, id=str(number)) for number, block in enumerate(BLOCKS)])
 def test_code_in_the_readme_runs(block, method, monkeypatch, tmp_path):
     if method == "quick":
-        monkeypatch.setattr(study, "bmbo_gp", lambda: QUICK)
+        monkeypatch.setattr(create_and_load, "bmbo_gp", lambda: QUICK)
     if block.lstrip().startswith(NOT_RUN):
         pytest.skip("an excerpt")
     monkeypatch.delenv("BMBO_EXAMPLE_BUDGET", raising=False)

@@ -1,4 +1,4 @@
-"""Batch multi-fidelity Bayesian optimisation with deep auto-regressive networks."""
+"""Optimise expensive functions in batches over several fidelities: Bayesian optimisation with deep auto-regressive networks."""
 
 import warnings
 from typing import Any

@@ -1,4 +1,4 @@
-"""`python -m bmbo` is `bmbo`."""
+"""Run the command line: `python -m bmbo` is `bmbo`."""
 
 import sys
 

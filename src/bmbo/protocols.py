@@ -1,4 +1,4 @@
-"""The whole contract between the parts, on one page.
+"""Define the whole contract between the parts, on one page.
 
 Shape letters, the same in every file: n observations (padded), d cube coordinates, m levels, q places in a batch or
 points in a set, s draws, c chains, p parameters of one draw, r restarts, b rows of a batched optimisation, f imagined
