@@ -1,4 +1,4 @@
-"""Optimise expensive functions in batches over several fidelities: Bayesian optimisation with deep auto-regressive networks."""
+"""Optimise expensive functions in batches over several fidelities, with costs and non-linear surrogates."""
 
 import warnings
 from typing import Any
