@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from bmbo import __version__
-from bmbo.cli.study_file import METHODS, RUN_CHOICES, StudyFile, run_option_kinds
+from bmbo.cli.study_file import METHODS, StudyFile
 from bmbo.cli.text_output import PROGRAM
 from bmbo.ledger.trial_mapping import State
 from bmbo.problem.number_checks import Number, positive_number, whole_number
+from bmbo.study.run_options import RUN_CHOICES, run_option_kinds
 
 STORAGE_HELP = "where the study is kept, such as sqlite:///study.db"
 

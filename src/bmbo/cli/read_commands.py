@@ -227,8 +227,8 @@ def _trial_line(reading: StudyReading, entry: LedgerEntry) -> str:
 
 
 def _budget_text(reading: StudyReading) -> str:
-    run = reading.ledger.last_run
-    return "" if run is None or run.total_cost is None else f" of {short_text(float(run.total_cost))}"
+    total = (reading.ledger.last_run or {}).get("total_cost")
+    return "" if total is None else f" of {short_text(float(total))}"
 
 
 def _seconds(entry: LedgerEntry) -> float | None:

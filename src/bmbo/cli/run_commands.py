@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from types import FrameType
 from typing import Any
 
@@ -20,11 +20,12 @@ from bmbo.cli.arguments import ChosenStudy, UsageError
 from bmbo.cli.command_objective import CommandObjective
 from bmbo.cli.objective_lookup import load_function
 from bmbo.cli.read_commands import check_storage_exists
-from bmbo.cli.study_file import METHODS, RunOptions
+from bmbo.cli.study_file import METHODS
 from bmbo.cli.text_output import ladder_table, message_line, params_line, print_message, short_text
 from bmbo.ledger import redacted
 from bmbo.study import Study, create_study, load_study
 from bmbo.study.limits import Limits
+from bmbo.study.run_options import RunOptions
 from bmbo.study.study import Objective
 
 OK, INTERRUPTED, TERMINATED = 0, 130, 143
@@ -80,7 +81,7 @@ def _prepared(
     if chosen.file is None:
         study = _opened(arguments, chosen, must_exist=True)
         last = study.last_run
-        options = _options(arguments, RunOptions() if last is None else RunOptions(**asdict(last)))
+        options = _options(arguments, last or RunOptions())
     else:
         options = _options(arguments, chosen.file.run)
         study = _opened(arguments, chosen, must_exist=must_exist)

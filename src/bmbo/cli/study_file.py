@@ -5,18 +5,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import isfunction
 from pathlib import Path
-from types import NoneType
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, cast, get_args
 
 from bmbo import methods
 from bmbo.cli.command_objective import LAST_LINE, CommandObjective
 from bmbo.cli.toml_source import Kinds, Place, TomlError, TomlSource, suggestion, table_title
-from bmbo.executors import EXECUTOR_NAMES
-from bmbo.ledger import StoredRunOptions
-from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Number, Parameter, Space
-from bmbo.problem.number_checks import positive_number, whole_number
+from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Parameter, Space
+from bmbo.problem.number_checks import whole_number
 from bmbo.protocols import Policy
-from bmbo.study.checkpoints import KEEPS
+from bmbo.study.run_options import RunOptions, run_option_kinds
 from bmbo.study.study import Direction
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -51,55 +48,6 @@ METHODS: Mapping[str, Callable[[], Policy]] = {
     if isfunction(make) and make.__module__ == methods.__name__ and not name.startswith("_")
 }
 """All methods, by the names of their functions."""
-
-RUN_CHOICES: Mapping[str, tuple[str, ...]] = {"executor": EXECUTOR_NAMES, "keep_checkpoints": KEEPS}
-"""The run options that must be one of some words."""
-
-
-@dataclass(frozen=True)
-class RunOptions(StoredRunOptions):
-    """Describe how a study is run: those arguments of `Study.optimize` that can be written in a file.
-
-    This is the only list of them. The fields of `[run]` in a study file and the options of the command line are derived
-    from it. The options that a ledger stores come first, from `StoredRunOptions`.
-
-    Attributes:
-        timeout: seconds after which the run starts nothing more.
-        n_workers: how many trials run at once.
-        executor: where trials run, one of `EXECUTOR_NAMES`.
-        trial_timeout: seconds after which a trial is killed.
-        catch: whether the run continues after a failed trial.
-        keep_checkpoints: which checkpoint folders are kept.
-
-    Raises:
-        ValueError: A number is not positive, or a word is not known.
-    """
-
-    timeout: Number | None = None
-    n_workers: int = 1
-    executor: str = "auto"
-    trial_timeout: Number | None = None
-    # A run of several days should not end with its first failing configuration.
-    catch: bool = True
-    keep_checkpoints: str = "all"
-
-    def __post_init__(self) -> None:
-        for name, kinds in run_option_kinds().items():
-            value = getattr(self, name)
-            if value is not None and int in kinds:
-                check = positive_number if float in kinds else whole_number
-                check(name, value)
-        for name, known in RUN_CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
-
-
-def run_option_kinds() -> dict[str, Kinds]:
-    """Return the types that each run option may have, without None, from the annotations of `RunOptions`."""
-    return {
-        name: tuple(kind for kind in get_args(hint) or (hint,) if kind is not NoneType)
-        for name, hint in get_type_hints(RunOptions).items()
-    }
 
 
 @dataclass(frozen=True)

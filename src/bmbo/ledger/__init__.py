@@ -1,6 +1,6 @@
 """Keep the record of a study in an Optuna storage that any number of processes can share."""
 
-from bmbo.ledger.ledger import Ledger, StoredRunOptions
+from bmbo.ledger.ledger import Ledger
 from bmbo.ledger.owners import Owner, SilenceWatch
 from bmbo.ledger.planner_lease import PlannerLease
 from bmbo.ledger.storages import Storage, folder_of, open_storage, redacted
@@ -15,7 +15,6 @@ __all__ = [
     "PlannerLease",
     "SilenceWatch",
     "Storage",
-    "StoredRunOptions",
     "folder_of",
     "open_storage",
     "redacted",

@@ -11,7 +11,7 @@ PLAN = "bmbo:plan"
 """Attribute of a study: the last batch that was planned, so that another process can complete it."""
 
 RUN = "bmbo:run"
-"""Attribute of a study: the options of its last run, as in `StoredRunOptions`."""
+"""Attribute of a study: the stored options of its last run."""
 
 LEVEL = "bmbo:level"
 """Attribute of a trial: the index of its fidelity."""

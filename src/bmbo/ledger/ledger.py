@@ -8,7 +8,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
@@ -33,23 +32,6 @@ MAX_RETRIES = 2
 
 BIRTH_SECONDS = 5.0
 """How long to wait for the definition of a study that exists: its maker writes the definition right after it."""
-
-
-@dataclass(frozen=True)
-class StoredRunOptions:
-    """Hold the options of a run that are stored, so that other processes can join with the same ones.
-
-    Attributes:
-        total_cost: the cost at which the study ends.
-        n_trials: the number of trials at which the study ends.
-        batch_size: how many trials are chosen together.
-        asynchronous: whether a trial is chosen as soon as a worker is free.
-    """
-
-    total_cost: Number | None = None
-    n_trials: int | None = None
-    batch_size: int = 1
-    asynchronous: bool = False
 
 
 class Ledger:
@@ -258,15 +240,14 @@ class Ledger:
         with_retries(lambda: self.storage.set_trial_state_values(entry.trial_id, state, values))
 
     @property
-    def last_run(self) -> StoredRunOptions | None:
+    def last_run(self) -> Mapping[str, Any] | None:
         """Return the stored options of the last run by any process, or None before the first run."""
-        stored = with_retries(lambda: self.storage.get_study_user_attrs(self._study_id)).get(keys.RUN)
-        return None if stored is None else StoredRunOptions(**stored)
+        return with_retries(lambda: self.storage.get_study_user_attrs(self._study_id)).get(keys.RUN)
 
-    def note_run(self, run: StoredRunOptions) -> None:
-        """Store the options of a run, unless they are stored already."""
-        if run != self.last_run:
-            with_retries(lambda: self.storage.set_study_user_attr(self._study_id, keys.RUN, asdict(run)))
+    def note_run(self, options: Mapping[str, Any]) -> None:
+        """Store the options of a run, unless they are stored already; their values must fit into JSON."""
+        if options != self.last_run:
+            with_retries(lambda: self.storage.set_study_user_attr(self._study_id, keys.RUN, dict(options)))
 
     def _write(
         self, batch: int, queries: Sequence[Query], permitted: Callable[[], bool], *, stored: int | None

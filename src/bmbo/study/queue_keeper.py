@@ -13,7 +13,7 @@ from bmbo.ledger.planner_lease import current_term
 from bmbo.protocols import Policy
 from bmbo.study.limits import Limits
 from bmbo.study.next_step import CONFIRMS, next_step
-from bmbo.study.options import Options
+from bmbo.study.run_options import LoopOptions
 
 logger = logging.getLogger("bmbo")
 
@@ -62,7 +62,7 @@ class Planner:
         self,
         ledger: Ledger,
         owner: Owner,
-        options: Options,
+        options: LoopOptions,
         *,
         policy: Policy,
         key: PRNGKeyArray,
@@ -148,7 +148,7 @@ class Follower:
         options: of the run.
     """
 
-    def __init__(self, ledger: Ledger, options: Options) -> None:
+    def __init__(self, ledger: Ledger, options: LoopOptions) -> None:
         self._ledger = ledger
         self._limits = options.limits
         self._silence = SilenceWatch(options.grace)

@@ -15,8 +15,8 @@ from bmbo.history import Outcome
 from bmbo.ledger import Ledger, LedgerEntry, LedgerSnapshot, Owner
 from bmbo.protocols import Executor, Finished
 from bmbo.study.checkpoints import source_of
-from bmbo.study.options import Options
 from bmbo.study.queue_keeper import QueueKeeper, startable
+from bmbo.study.run_options import LoopOptions
 from bmbo.study.trial import Trial, as_number, view
 
 logger = logging.getLogger("bmbo")
@@ -47,7 +47,7 @@ class Runner:
         owner: Owner,
         objective: Callable[[Trial], object],
         executor: Executor,
-        options: Options,
+        options: LoopOptions,
         *,
         checkpoints: Path,
         on_finished: Callable[[LedgerSnapshot, int], None],

@@ -10,17 +10,17 @@ from optuna.trial import TrialState
 
 from bmbo.executors import make_executor
 from bmbo.history import History, Outcome, Query
-from bmbo.ledger import ASKED, Ledger, LedgerSnapshot, Owner, StoredRunOptions, redacted
+from bmbo.ledger import ASKED, Ledger, LedgerSnapshot, Owner, redacted
 from bmbo.problem import FidelityValue, Number, Problem
 from bmbo.problem.number_checks import is_whole, whole_number
 from bmbo.protocols import Executor, Policy, Recommending
 from bmbo.study import import_export, told_outcome, validation
 from bmbo.study.checkpoints import KEEPS, Keep, clean
 from bmbo.study.limits import Limits
-from bmbo.study.options import GRACE_SECONDS, Options
 from bmbo.study.progress import Progress
 from bmbo.study.queue_keeper import Follower, Planner
 from bmbo.study.run_loop import Runner
+from bmbo.study.run_options import GRACE_SECONDS, LoopOptions, RunOptions
 from bmbo.study.trial import StudyRecommendation, Trial, view
 
 logger = logging.getLogger("bmbo")
@@ -69,9 +69,10 @@ class Study:
         return "maximize" if self.problem.maximise else "minimize"
 
     @property
-    def last_run(self) -> StoredRunOptions | None:
+    def last_run(self) -> RunOptions | None:
         """Return the limits and batches of the last run, by any process; None before the first run."""
-        return self._ledger.last_run
+        stored = self._ledger.last_run
+        return None if stored is None else RunOptions(**stored)
 
     @property
     def history(self) -> History:
@@ -304,9 +305,9 @@ class Study:
             raise RuntimeError("this study is being run already; other processes may join in, with load_study")
         caught = (catch,) if isinstance(catch, type) else tuple(catch)
         validation.check_callables(objective, callbacks, caught)
-        options = Options(limits, batch_size, asynchronous, caught, grace)
+        options = LoopOptions(limits, batch_size, asynchronous, caught, grace)
         engine = make_executor(executor, n_workers, trial_timeout)
-        self._ledger.note_run(StoredRunOptions(limits.total_cost, limits.n_trials, batch_size, asynchronous))
+        self._ledger.note_run(RunOptions(limits.total_cost, limits.n_trials, batch_size, asynchronous).stored)
         with Progress(self.history, limits.total_cost, limits.n_trials, show_progress_bar) as progress:
 
             def on_finished(record: LedgerSnapshot, number: int) -> None:
@@ -328,7 +329,7 @@ class Study:
         self,
         objective: Objective,
         executor: Executor,
-        options: Options,
+        options: LoopOptions,
         on_finished: Callable[[LedgerSnapshot, int], None],
     ) -> None:
         """Run the loop, and keep the policy's cache for the next run."""

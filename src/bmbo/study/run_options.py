@@ -1,0 +1,103 @@
+"""Describe the options of a run: as they are written down in a file or in the record, and as the run loop uses them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from bmbo.executors import EXECUTOR_NAMES
+from bmbo.problem import Number
+from bmbo.problem.number_checks import positive_number, whole_number
+from bmbo.study.checkpoints import KEEPS
+from bmbo.study.limits import Limits
+
+RUN_CHOICES: Mapping[str, tuple[str, ...]] = {"executor": EXECUTOR_NAMES, "keep_checkpoints": KEEPS}
+"""The run options that must be one of some words."""
+
+STORED = ("total_cost", "n_trials", "batch_size", "asynchronous")
+"""The run options that are written into the record, so that other processes can join with the same ones."""
+
+GRACE_SECONDS = 120.0
+"""Silence after which a planner or a worker counts as dead. It is longer than any pause of a healthy machine."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Describe how a study is run: those arguments of `Study.optimize` that can be written in a file.
+
+    This is the only list of them. The fields of `[run]` in a study file, the options of the command line and what the
+    record stores of a run are derived from it.
+
+    Attributes:
+        total_cost: the cost at which the study ends.
+        n_trials: the number of trials at which the study ends.
+        batch_size: how many trials are chosen together.
+        asynchronous: whether a trial is chosen as soon as a worker is free.
+        timeout: seconds after which the run starts nothing more.
+        n_workers: how many trials run at once.
+        executor: where trials run, one of `EXECUTOR_NAMES`.
+        trial_timeout: seconds after which a trial is killed.
+        catch: whether the run continues after a failed trial.
+        keep_checkpoints: which checkpoint folders are kept.
+
+    Raises:
+        ValueError: A number is not positive, or a word is not known.
+    """
+
+    total_cost: Number | None = None
+    n_trials: int | None = None
+    batch_size: int = 1
+    asynchronous: bool = False
+    timeout: Number | None = None
+    n_workers: int = 1
+    executor: str = "auto"
+    trial_timeout: Number | None = None
+    # A run of several days should not end with its first failing configuration.
+    catch: bool = True
+    keep_checkpoints: str = "all"
+
+    def __post_init__(self) -> None:
+        for name, kinds in run_option_kinds().items():
+            value = getattr(self, name)
+            if value is not None and int in kinds:
+                check = positive_number if float in kinds else whole_number
+                check(name, value)
+        for name, known in RUN_CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """Return what the record keeps of these options."""
+        return {name: getattr(self, name) for name in STORED}
+
+
+def run_option_kinds() -> dict[str, tuple[type, ...]]:
+    """Return the types that each run option may have, without None, from the annotations of `RunOptions`."""
+    return {
+        name: tuple(kind for kind in get_args(hint) or (hint,) if kind is not NoneType)
+        for name, hint in get_type_hints(RunOptions).items()
+    }
+
+
+@dataclass(frozen=True)
+class LoopOptions:
+    """Hold what the run loop and the planner need to know of a run.
+
+    Attributes:
+        limits: when it ends.
+        batch_size: trials planned together; in an asynchronous run, trials kept in flight, at least one per worker.
+        asynchronous: plan as soon as a worker is free, not when a batch is over.
+        catch: exceptions that fail their trial and do not end the run.
+        grace: seconds of silence after which other processes count as dead.
+    """
+
+    limits: Limits
+    batch_size: int = 1
+    asynchronous: bool = False
+    catch: tuple[type[BaseException], ...] = ()
+    grace: Number = GRACE_SECONDS
+
+    def __post_init__(self) -> None:
+        whole_number("batch_size", self.batch_size)
+        positive_number("grace", self.grace)
