@@ -5,8 +5,8 @@ import numpy as np
 import bmbo
 from bmbo.history.observations import Observations
 from bmbo.problem import Categorical, Int, Space
-from bmbo.surrogates.joint_gp.kernels import KERNELS
-from bmbo.surrogates.joint_gp.model import Layout, Prior
+from bmbo.surrogates.joint_gp.correlations import KERNELS
+from bmbo.surrogates.joint_gp.prior_and_evidence import Layout, Prior
 
 SPACE = Space(
     {

@@ -10,8 +10,8 @@ from bmbo.history.observations import Floats, Observations
 from bmbo.protocols import WeightedPosteriors
 from bmbo.surrogates.joint_gp.distances import squares
 from bmbo.surrogates.joint_gp.kept_rows import kept_rows
-from bmbo.surrogates.joint_gp.model import Evidence, Hyperparameters, Layout, Prior
 from bmbo.surrogates.joint_gp.posterior import JointPosterior
+from bmbo.surrogates.joint_gp.prior_and_evidence import Evidence, Hyperparameters, Layout, Prior
 from bmbo.surrogates.joint_gp.tail_scaling import scales_of, standardised
 
 FIRST_SEARCH = 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bmbo.surrogates.joint_gp.distances import scaled, squares
-from bmbo.surrogates.joint_gp.model import REFUSED, Evidence
+from bmbo.surrogates.joint_gp.prior_and_evidence import REFUSED, Evidence
 from support.joint_process import (
     PRIOR,
     SPACE,

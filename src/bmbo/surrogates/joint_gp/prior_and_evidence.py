@@ -11,8 +11,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, get_lapack_funcs
 
 from bmbo.history.observations import Floats, Observations
+from bmbo.surrogates.joint_gp.correlations import KERNELS
 from bmbo.surrogates.joint_gp.distances import squares
-from bmbo.surrogates.joint_gp.kernels import KERNELS
 
 JITTER = 1e-8
 """Least variance of an observation. Values are of order one."""
