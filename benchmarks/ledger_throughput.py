@@ -21,7 +21,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from tqdm.auto import tqdm
 
@@ -127,7 +126,7 @@ def work(storage: str, workers: int, num_trials: int, start: Any, answers: Any) 
             setattr(kind, name, stopwatch.watch(getattr(kind, name)))
     study = study_in(storage)
     # This compiles what random search needs.
-    study.policy.suggest(jax.random.key(0), study.history, 1)
+    study.policy.suggest(0, study.history, 1)
     start.wait()
     stopwatch.seconds, begun = 0.0, time.perf_counter()
     options: dict[str, Any] = {"asynchronous": True, "batch_size": workers} if workers > 1 else {}
@@ -183,9 +182,8 @@ def measure_large(kind: str, storage: str, num_trials: int, repeats: int) -> Lar
     opened, study = timed(1, lambda: bmbo.load_study(study_name="study", storage=storage, method=method))
     first, history = timed(1, lambda: study.history)
     read, _ = timed(repeats, lambda: study.history)
-    key = jax.random.key(0)
-    method.suggest(key, history, 1)
-    suggest, _ = timed(repeats, lambda: method.suggest(key, history, 1))
+    method.suggest(0, history, 1)
+    suggest, _ = timed(repeats, lambda: method.suggest(0, history, 1))
     ask, _ = timed(repeats, study.ask)
     dataset, _ = timed(repeats, lambda: Dataset.of(history))
     trials = iter(range(1, repeats + 1))

@@ -31,7 +31,8 @@ from bmbo.surrogates.gp import CoregionalGP, IndependentGPs
 from bmbo.surrogates.shared_basis import SharedBasis
 from bmbo.testing import check_policy
 
-KEY = jax.random.key(0)
+SEED = 0
+KEY = jax.random.key(SEED)
 SPACE = Space({"x": bmbo.Float(0, 1), "n": Int(1, 9)})
 PROBLEM = Problem(SPACE, Ladder([Fidelity(1, cost=1), Fidelity(10, cost=10)]))
 
@@ -128,13 +129,13 @@ def test_every_baseline_keeps_the_contract_of_a_policy(name):
 
 @pytest.mark.parametrize("name", marked(*ONE_AT_A_TIME))
 def test_sequential_methods_give_one_query_however_many_are_asked_for(name):
-    queries, _ = small(name).suggest(KEY, started(), 3)
+    queries, _ = small(name).suggest(SEED, started(), 3)
     assert len(queries) == 1
 
 
 @pytest.mark.parametrize("name", marked("mf_mes_batch", "sf_batch"))
 def test_batch_methods_give_as_many_distinct_queries_as_asked_for(name):
-    queries, _ = small(name).suggest(KEY, started(), 3)
+    queries, _ = small(name).suggest(SEED, started(), 3)
     assert len({(query.unit, query.level) for query in queries}) == 3
 
 
@@ -142,16 +143,16 @@ def test_batch_methods_give_as_many_distinct_queries_as_asked_for(name):
 def test_one_level_a_categorical_and_maximisation_are_enough(name):
     space = Space({"x": bmbo.Float(0, 1), "kind": Categorical(["a", "b", "c"])})
     problem = Problem(space, Ladder([Fidelity("full", cost=2)]), maximise=True)
-    queries, _ = small(name).suggest(KEY, started(problem), 2)
+    queries, _ = small(name).suggest(SEED, started(problem), 2)
     assert all(query.level == 0 and query.unit == tuple(space.snap(np.asarray(query.unit))) for query in queries)
     assert queries
 
 
 def test_a_single_fidelity_method_starts_and_stays_at_the_top():
     policy = small("sf_batch")
-    queries, _ = policy.suggest(KEY, History(PROBLEM), 4)
+    queries, _ = policy.suggest(SEED, History(PROBLEM), 4)
     assert [query.level for query in queries] == [1, 1]
-    queries, _ = policy.suggest(KEY, started(), 2)
+    queries, _ = policy.suggest(SEED, started(), 2)
     assert [query.level for query in queries] == [1, 1]
 
 
@@ -161,7 +162,7 @@ def test_a_single_fidelity_method_does_not_see_what_lower_levels_gave():
     for trial in history.trials:
         changed = asked_and_told(changed, trial.query, 100.0 if trial.query.level == 0 else None)
     policy = small("sf_batch")
-    assert policy.suggest(KEY, history, 2)[0] == policy.suggest(KEY, changed, 2)[0]
+    assert policy.suggest(SEED, history, 2)[0] == policy.suggest(SEED, changed, 2)[0]
 
 
 def test_the_top_of_a_history_keeps_its_trials_in_order_and_in_flight():

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import jax
-
 from bmbo import History, Outcome, Problem, Query, methods
 from bmbo.protocols import Policy, Recommending
 from bmbo.study.limits import Limits
@@ -27,7 +25,7 @@ class OwnMethod:
         total_cost: float,
     ) -> None:
         self._policy = policy
-        self._key = jax.random.key(seed)
+        self._seed = seed
         self._batch_size = batch_size
         self._history = History(problem)
         self._carry: Any = None
@@ -39,7 +37,7 @@ class OwnMethod:
     def ask(self) -> list[Job]:
         """Return the jobs of the planner's next step, or no jobs when the planner has finished."""
         step = next_step(
-            self._key,
+            self._seed,
             self._history,
             self._limits,
             self._policy,
@@ -59,7 +57,7 @@ class OwnMethod:
         """Return the surrogate's recommendation, or None if the policy has no surrogate or there is no value yet."""
         if not isinstance(self._policy, Recommending) or not self._history.done:
             return None
-        found, self._carry = self._policy.recommendation(self._key, self._history, self._carry)
+        found, self._carry = self._policy.recommendation(self._seed, self._history, self._carry)
         return self._history.problem.space.decode(found.unit)
 
     def _add(self, query: Query) -> Job:

@@ -135,10 +135,10 @@ class Select(Protocol):
 class Policy(Protocol):
     """Map what is known to what to run next."""
 
-    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+    def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """Return at most `num` queries, and a cache for the next call; no queries only while something is in flight.
 
-        The result is a pure function of (key, history). The key belongs to the study and is the same at every call.
+        The result is a pure function of (seed, history). The seed belongs to the study and is the same at every call.
         `carry` is the cache that an earlier call returned; None is always allowed.
         """
         ...
@@ -157,7 +157,7 @@ class Recommendation:
 class Recommending(Policy, Protocol):
     """Describe a policy that can name the best configuration; the planner then confirms it at the top fidelity."""
 
-    def recommendation(self, key: PRNGKeyArray, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
+    def recommendation(self, seed: int, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
         """Return the point with the best expected value at the top fidelity, and a cache as `suggest` does.
 
         The history has at least one trial with a value.

@@ -199,10 +199,10 @@ def test_our_method_with_a_surrogate_confirms_its_recommendation_once():
     class Oracle:
         """Suggest the cheap level and recommend 0.75."""
 
-        def suggest(self, key, history, num, carry=None):  # noqa: ARG002
+        def suggest(self, seed, history, num, carry=None):  # noqa: ARG002
             return [bmbo.Query((0.5,), 0)] * num, carry
 
-        def recommendation(self, key, history, carry=None):  # noqa: ARG002
+        def recommendation(self, seed, history, carry=None):  # noqa: ARG002
             return Recommendation((0.75,), 0.0, 1.0), carry
 
     optimiser = OwnMethod(Oracle(), ladder_problem(), seed=0, batch_size=2, starts=[], total_cost=14.5)
@@ -217,11 +217,11 @@ def test_our_method_with_a_surrogate_confirms_its_recommendation_once():
 class Climber:
     """Ask for the top level twice, then for the cheap level, and recommend the first point."""
 
-    def suggest(self, key, history, num, carry=None):  # noqa: ARG002
+    def suggest(self, seed, history, num, carry=None):  # noqa: ARG002
         visited = sum(trial.query.level == 1 for trial in history.trials)
         return [bmbo.Query((0.25 + 0.25 * visited,), int(visited < 2))] * num, carry
 
-    def recommendation(self, key, history, carry=None):  # noqa: ARG002
+    def recommendation(self, seed, history, carry=None):  # noqa: ARG002
         return Recommendation(history.trials[0].query.unit, 0.0, 1.0), carry
 
 
@@ -240,7 +240,7 @@ def test_what_needs_no_confirmation_leaves_its_cost_to_the_search():
 
 def test_our_method_ends_when_the_rest_does_not_pay_for_the_top():
     class Far(Climber):
-        def recommendation(self, key, history, carry=None):  # noqa: ARG002
+        def recommendation(self, seed, history, carry=None):  # noqa: ARG002
             return Recommendation((0.75,), 0.0, 1.0), carry
 
     optimiser = OwnMethod(Far(), ladder_problem(), seed=0, batch_size=1, starts=[], total_cost=25.0)

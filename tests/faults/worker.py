@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import jax
+
 import bmbo
 from bmbo.ledger import owners
 from bmbo.policies.random_search import random_queries
@@ -29,10 +31,10 @@ FIDELITIES = [bmbo.Fidelity(1, cost=1), bmbo.Fidelity(3, cost=3), bmbo.Fidelity(
 class RandomLevels:
     """Random search over all levels, each trial's by its number: so that results of every kind are recorded."""
 
-    def suggest(self, key, history, num, carry=None):
+    def suggest(self, seed, history, num, carry=None):
         first = len(history.trials)
         levels = [(first + place) % history.problem.ladder.num_levels for place in range(num)]
-        return random_queries(key, history.problem, first, levels), carry
+        return random_queries(jax.random.key(seed), history.problem, first, levels), carry
 
 
 def write(path, **line):

@@ -1,4 +1,4 @@
-"""Policies: pure in key and history whatever the carry, and never without an answer."""
+"""Policies: pure in seed and history whatever the carry, and never without an answer."""
 
 import math
 import os
@@ -23,11 +23,11 @@ from bmbo.surrogates.gp import AutoRegressiveGP
 from bmbo.testing import check_policy, check_surrogate
 from support.small_policies import (
     INFORMED,
-    KEY,
     POLICIES,
     POLICY_NAMES,
     PROBLEM,
     QUICK,
+    SEED,
     SELECT,
     SMALL,
     SPACE,
@@ -75,10 +75,10 @@ class Broken:
 
     fault: str
 
-    def suggest(self, key, history, num, carry=None):
+    def suggest(self, seed, history, num, carry=None):
         if self.fault == "none":
             return [], None
-        queries, _ = Random().suggest(key, history, num + (self.fault == "many"))
+        queries, _ = Random().suggest(seed, history, num + (self.fault == "many"))
         if self.fault == "carry" and carry is not None:
             queries = queries[::-1]
         if self.fault == "unsnapped":
@@ -93,7 +93,7 @@ class Broken:
     [
         ("none", "nothing is in flight"),
         ("many", "were asked for"),
-        ("carry", "the same key and history gave"),
+        ("carry", "the same seed and history gave"),
         ("unsnapped", "not snapped"),
         ("level", "no level from 0 to 1"),
     ],
@@ -122,7 +122,7 @@ def test_the_conformance_suite_names_the_fault_of_a_surrogate():
 
 def test_a_study_that_resumes_at_any_point_goes_on_as_if_it_had_never_stopped(policy):
     for history, queries in run(policy, 10):
-        assert policy.suggest(KEY, history, 2)[0] == queries
+        assert policy.suggest(SEED, history, 2)[0] == queries
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ from support import small_policies as here
 history = here.History(here.PROBLEM)
 for query in {queries}:
     history = here.told(history.asked(here.Query(*query)), len(history.trials))
-queries, _ = here.POLICIES[{name!r}].suggest(here.KEY, history, 2)
+queries, _ = here.POLICIES[{name!r}].suggest(here.SEED, history, 2)
 print([(query.unit, query.level) for query in queries])
 """
     history, queries = run(POLICIES[name], 4)[-1]
@@ -164,18 +164,18 @@ def test_values_that_arrive_in_another_order_give_the_same_suggestion(policy):
     for number in range(4):
         forth, back = told(forth, number), told(back, 3 - number)
     assert back == forth
-    queries, _ = policy.suggest(KEY, forth, 2)
+    queries, _ = policy.suggest(SEED, forth, 2)
     assert valid(queries)
-    assert policy.suggest(KEY, back, 2)[0] == queries
+    assert policy.suggest(SEED, back, 2)[0] == queries
 
 
 def test_a_value_that_arrives_late_before_others_is_no_trouble_for_the_carry(policy):
     late = started()
     for number in (1, 2, 3):
         late = told(late, number)
-    _, carry = policy.suggest(KEY, late, 2)
+    _, carry = policy.suggest(SEED, late, 2)
     whole = told(late, 0)
-    assert policy.suggest(KEY, whole, 2, carry)[0] == policy.suggest(KEY, whole, 2)[0]
+    assert policy.suggest(SEED, whole, 2, carry)[0] == policy.suggest(SEED, whole, 2)[0]
 
 
 def test_what_selects_sees_measured_costs_as_numbers():
@@ -192,7 +192,7 @@ def test_what_selects_sees_measured_costs_as_numbers():
     for number in range(4):
         seconds = 2.0 + 5.0 * history.trials[number].query.level
         history = history.with_outcome(number, Outcome(1.0, seconds, seconds))
-    replace(QUICK, select=Costs([])).suggest(KEY, history, 2)
+    replace(QUICK, select=Costs([])).suggest(SEED, history, 2)
     assert noted == [(2.0, 7.0)]
 
 
@@ -200,13 +200,13 @@ def test_queries_in_flight_are_told_to_the_selection_and_not_asked_for_again(pol
     history = started()
     for number in range(4):
         history = told(history, number)
-    first, carry = policy.suggest(KEY, history, 2)
+    first, carry = policy.suggest(SEED, history, 2)
     history = asked(history, *first)
-    second, _ = policy.suggest(KEY, history, 2, carry)
+    second, _ = policy.suggest(SEED, history, 2, carry)
     assert valid(second)
     assert not {(query.unit, query.level) for query in first} & {(query.unit, query.level) for query in second}
     noted = Noted([])
-    replace(QUICK, select=noted).suggest(KEY, history, 2)
+    replace(QUICK, select=noted).suggest(SEED, history, 2)
     assert noted.pending == [first]
 
 
@@ -214,7 +214,7 @@ def test_one_observation_and_a_level_without_data_are_enough_to_go_on(policy):
     history = told(started(), 0)
     for number in range(1, 4):
         history = failed(history, number)
-    queries, _ = policy.suggest(KEY, history, 2)
+    queries, _ = policy.suggest(SEED, history, 2)
     assert valid(queries)
     assert len(queries) == 2
 
@@ -223,7 +223,7 @@ def test_some_failed_random_queries_are_not_repeated(policy):
     history = failed(started(), 0)
     for number in range(1, 4):
         history = told(history, number)
-    queries, carry = policy.suggest(KEY, history, 2)
+    queries, carry = policy.suggest(SEED, history, 2)
     assert valid(queries)
     assert [number for number, _ in carry.seen] == [0, 1, 2, 3]
 
@@ -235,7 +235,7 @@ def test_fifty_dimensions_are_no_obstacle():
     policy = replace(INFORMED, select=replace(SELECT, polish_steps=0), num_startup=1)
     history = started(policy, problem)
     history = told(told(history, 0, 1.0), 1, 2.0)
-    queries, _ = policy.suggest(KEY, history, 2)
+    queries, _ = policy.suggest(SEED, history, 2)
     assert valid(queries, problem)
     assert len(queries[0].unit) == 50
 
@@ -254,7 +254,7 @@ def with_an_explosion():
 def test_a_loss_that_exploded_does_not_hide_the_others(squeeze):
     surrogate = AutoRegressiveGP(num_functions=32, num_hyper=4, num_features=256, num_proposals=8)
     history = with_an_explosion()
-    found, _ = Bayes(WarmStart(surrogate, squeeze=squeeze), SELECT).recommendation(KEY, history)
+    found, _ = Bayes(WarmStart(surrogate, squeeze=squeeze), SELECT).recommendation(SEED, history)
     regret = value_of(Query(found.unit, 1)) - value_of(Query((0.3, 0.5 / 9), 1))
     is_known = abs(found.mean - value_of(Query(found.unit, 1))) < 0.1
     assert (regret < 0.02 and is_known) == squeeze, (regret, found)

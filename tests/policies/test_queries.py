@@ -11,9 +11,9 @@ from bmbo.acquisition.expected_improvement import IMPROVES, ImproveAtTop
 from bmbo.history import History
 from bmbo.policies import WarmStart
 from support.small_policies import (
-    KEY,
     PROBLEM,
     QUICK,
+    SEED,
     SMALL,
     SPACE,
     Fake,
@@ -28,21 +28,21 @@ from support.small_policies import (
 
 
 def test_random_queries_come_first_the_cheapest_level_first_and_once_each():
-    queries, _ = SMALL.suggest(KEY, History(PROBLEM), 3)
+    queries, _ = SMALL.suggest(SEED, History(PROBLEM), 3)
     assert [query.level for query in queries] == [0, 0, 1]
-    rest, _ = SMALL.suggest(KEY, asked(History(PROBLEM), *queries), 3)
+    rest, _ = SMALL.suggest(SEED, asked(History(PROBLEM), *queries), 3)
     assert [query.level for query in rest] == [1]
 
 
 def test_while_nothing_is_known_and_all_is_in_flight_the_policy_waits():
-    assert SMALL.suggest(KEY, started(), 2)[0] == []
+    assert SMALL.suggest(SEED, started(), 2)[0] == []
 
 
 def test_when_every_trial_failed_random_queries_come():
     history = started()
     for number in range(4):
         history = failed(history, number)
-    queries, _ = SMALL.suggest(KEY, history, 2)
+    queries, _ = SMALL.suggest(SEED, history, 2)
     assert valid(queries)
     assert len(queries) == 2
     assert {query.unit for query in queries}.isdisjoint(trial.query.unit for trial in history.trials)
@@ -54,7 +54,7 @@ def test_a_fit_that_is_not_finite_gives_random_queries_and_a_warning(caplog):
     for number in range(4):
         history = told(history, number)
     with caplog.at_level(logging.WARNING, logger="bmbo"):
-        queries, _ = policy.suggest(KEY, history, 2)
+        queries, _ = policy.suggest(SEED, history, 2)
     assert valid(queries)
     assert len(queries) == 2
     assert "not finite" in caplog.text
@@ -100,7 +100,7 @@ def test_without_a_value_at_the_top_the_batch_stays_as_it_is():
     for number in (2, 3):
         history = failed(history, number)
     policy = replace(QUICK, select=ImproveAtTop(Noted([])))
-    queries, _ = policy.suggest(KEY, history, 2)
+    queries, _ = policy.suggest(SEED, history, 2)
     assert len(queries) == 2
     assert not any(query.tag for query in queries)
 

@@ -3,7 +3,6 @@
 import logging
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 import pytest
 
@@ -11,12 +10,12 @@ import bmbo
 from bmbo.history import History, Outcome, Query
 from bmbo.history.observations import Observations
 from bmbo.policies.ladder_start import LadderStart, promoted, space_filling
-from bmbo.policies.screening import Screening, numpy_seed
+from bmbo.policies.screening import Screening
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
 from bmbo.protocols import Budgeted, Recommending
 from bmbo.testing import check_policy
 
-KEY = jax.random.key(0)
+SEED = 0
 MIXED = Space(
     {
         "x": bmbo.Float(0, 1),
@@ -43,7 +42,7 @@ def drive(problem, objective, budget, batch=1, policy=None):
     history, carry = History(problem), None
     policy = (policy or bmbo.screening()).within(budget, None)
     while True:
-        queries, carry = policy.suggest(KEY, history, batch, carry)
+        queries, carry = policy.suggest(SEED, history, batch, carry)
         if not queries:
             return history
         for query in queries:
@@ -66,10 +65,11 @@ def test_it_keeps_the_contract_of_a_policy():
     check_policy(bmbo.screening().within(None, 12), problem_of(PLANE, (1.0, 10.0)), num=3, rounds=3)
 
 
-def test_the_seed_of_numpy_depends_on_the_key_alone():
-    assert numpy_seed(jax.random.key(7)) == numpy_seed(jax.random.key(7))
-    assert len({numpy_seed(jax.random.key(seed)) for seed in range(20)}) == 20
-    assert numpy_seed(jax.random.key(7)) == 7 << 32
+def test_another_seed_gives_another_start_and_the_same_seed_the_same():
+    history = History(problem_of(PLANE, (1.0, 10.0)))
+    starts = {seed: tuple(bmbo.screening().suggest(seed, history, 2)[0]) for seed in range(5)}
+    assert len({query.unit for start in starts.values() for query in start}) == 10
+    assert tuple(bmbo.screening().suggest(3, history, 2)[0]) == starts[3]
 
 
 AWKWARD = {
@@ -110,14 +110,14 @@ def test_a_run_repeats_itself_whatever_the_unit_of_costs_and_the_cache():
     part = History(problem)
     for trial in first.trials[:-1]:
         part = told(part, trial.query, trial.value)
-    assert bmbo.screening().within(3.0, None).suggest(KEY, part, 1)[0] == [queries[-1]]
+    assert bmbo.screening().within(3.0, None).suggest(SEED, part, 1)[0] == [queries[-1]]
 
 
 def test_queries_in_flight_are_not_asked_again():
     history = drive(problem_of(MIXED, (0.1, 1.0)), bowl, 2.0)
     policy, waiting = bmbo.screening(), []
     for _ in range(5):
-        queries, _ = policy.suggest(KEY, history, 1)
+        queries, _ = policy.suggest(SEED, history, 1)
         history = history.asked(queries[0])
         waiting += queries
     assert len({(query.unit, query.level) for query in waiting}) == 5
@@ -133,15 +133,15 @@ def test_the_last_trial_is_at_the_top():
     problem = problem_of(PLANE, (0.1, 0.3, 1.0))
     history = History(problem)
     for left in range(6, 0, -1):
-        queries, _ = bmbo.screening().within(None, 6).suggest(KEY, history, left)
+        queries, _ = bmbo.screening().within(None, 6).suggest(SEED, history, left)
         history = told(history, queries[0], bowl(queries[0].unit, queries[0].level))
     assert history.trials[-1].query.level == 2
 
 
 def test_without_a_budget_nothing_is_refused_and_without_money_for_the_top_everything():
     history = drive(problem_of(PLANE, (0.1, 1.0)), bowl, 3.0)
-    assert len(bmbo.screening().suggest(KEY, history, 3)[0]) == 3
-    assert bmbo.screening().within(3.5, None).suggest(KEY, history, 3)[0] == []
+    assert len(bmbo.screening().suggest(SEED, history, 3)[0]) == 3
+    assert bmbo.screening().within(3.5, None).suggest(SEED, history, 3)[0] == []
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def test_a_failed_fit_gives_random_queries_and_a_warning(caplog):
         history = drive(problem, bowl, 6.0, policy=Screening(Broken()))
     assert "random queries instead" in caplog.text
     assert history.best is not None
-    found, _ = Screening(Broken()).recommendation(KEY, history)
+    found, _ = Screening(Broken()).recommendation(SEED, history)
     assert found.unit == history.best.query.unit
     assert found.mean == history.best.value
 
@@ -169,7 +169,7 @@ def test_the_recommendation_was_evaluated_at_the_top_and_is_in_the_objectives_un
         sign = 1.0 if maximise else -1.0
         problem = problem_of(PLANE, (0.1, 1.0), maximise)
         history = drive(problem, lambda unit, level, sign=sign: 50.0 - sign * 100 * bowl(unit, level), 5.0)
-        found, _ = bmbo.screening().recommendation(KEY, history)
+        found, _ = bmbo.screening().recommendation(SEED, history)
         at_top = {trial.query.unit: trial.value for trial in history.done if trial.query.level == 1}
         assert found.mean == pytest.approx(at_top[found.unit], abs=2.0)
         assert history.best is not None
@@ -179,7 +179,7 @@ def test_the_recommendation_was_evaluated_at_the_top_and_is_in_the_objectives_un
 
 def test_before_the_top_has_a_value_the_recommendation_is_any_point():
     history = told(History(problem_of(PLANE, (0.1, 1.0))), Query((0.5, 0.25), 0), 3.0)
-    found, _ = bmbo.screening().recommendation(KEY, history)
+    found, _ = bmbo.screening().recommendation(SEED, history)
     assert found.unit == (0.5, 0.25)
     assert found.mean == pytest.approx(3.0)
 
@@ -219,6 +219,6 @@ def test_a_thousand_outcomes():
     for unit, level in zip(rng.random((1000, 5)), rng.integers(0, 3, 1000), strict=True):
         query = Query(tuple(map(float, unit)), int(level))
         history = told(history, query, float(((unit - 0.4) ** 2).sum()))
-    queries, _ = bmbo.screening().suggest(KEY, history, 5)
+    queries, _ = bmbo.screening().suggest(SEED, history, 5)
     assert len(queries) == 5
     assert min(sum((u - 0.4) ** 2 for u in query.unit) for query in queries) < 0.05

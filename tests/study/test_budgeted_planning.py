@@ -12,7 +12,7 @@ from bmbo.problem import Fidelity, Ladder, Problem, Space
 from bmbo.study.limits import ADDED, Limits
 from bmbo.study.next_step import CONFIRMS, next_step
 
-KEY = jax.random.key(0)
+SEED = 0
 SPACE = Space({"x": bmbo.Float(0, 1), "y": bmbo.Float(0, 1)})
 COSTS = (1.0, 4.0, 16.0)
 PROBLEM = Problem(SPACE, Ladder([Fidelity(level, cost=cost) for level, cost in enumerate(COSTS)]))
@@ -26,10 +26,10 @@ def run(num, **limits):
     """A whole run by the planner, and how it ended."""
     history, carry = History(PROBLEM), None
     while True:
-        step = next_step(KEY, history, Limits(**limits), bmbo.screening(), num=num, busy=0, carry=carry)
+        step = next_step(SEED, history, Limits(**limits), bmbo.screening(), num=num, busy=0, carry=carry)
         carry = step.carry
         if step.finished is not None:
-            fresh = next_step(KEY, history, Limits(**limits), bmbo.screening(), num=num, busy=0)
+            fresh = next_step(SEED, history, Limits(**limits), bmbo.screening(), num=num, busy=0)
             assert fresh.finished == step.finished
             return history, step.finished
         for query in step.queries:
@@ -72,23 +72,23 @@ class Listener:
     def within(self, total_cost, n_trials):
         return replace(self, limits=(total_cost, n_trials))
 
-    def suggest(self, key, history, num, carry=None):
+    def suggest(self, seed, history, num, carry=None):
         del carry
-        return random_queries(key, history.problem, len(history.trials), [0] * num), self.limits
+        return random_queries(jax.random.key(seed), history.problem, len(history.trials), [0] * num), self.limits
 
 
 def test_the_planner_tells_a_policy_the_limits_of_the_whole_history():
     history = History(PROBLEM)
-    for query in random_queries(KEY, PROBLEM, 0, [0, 0]):
+    for query in random_queries(jax.random.key(SEED), PROBLEM, 0, [0, 0]):
         history = history.asked(replace(query, tag={ADDED: True}))
     for number in (0, 1):
         history = history.with_outcome(number, Outcome(1.0, 0.0))
-    step = next_step(KEY, history, Limits(total_cost=50.0, n_trials=7), Listener(), num=1, busy=0)
+    step = next_step(SEED, history, Limits(total_cost=50.0, n_trials=7), Listener(), num=1, busy=0)
     assert step.carry == (50.0, 9)  # trials that were run elsewhere count for no limit
-    assert next_step(KEY, history, Limits(timeout=1.0), Listener(), num=1, busy=0).carry == (None, None)
+    assert next_step(SEED, history, Limits(timeout=1.0), Listener(), num=1, busy=0).carry == (None, None)
 
 
 def test_a_policy_that_knows_its_budget_is_not_asked_when_the_top_cannot_be_paid():
-    step = next_step(KEY, History(PROBLEM), Limits(total_cost=15.0), Listener(), num=1, busy=0)
+    step = next_step(SEED, History(PROBLEM), Limits(total_cost=15.0), Listener(), num=1, busy=0)
     assert step.queries == ()
     assert step.finished is not None

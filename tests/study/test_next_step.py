@@ -14,7 +14,7 @@ from bmbo.study.limits import ADDED, Limits, affordable
 from bmbo.study.next_step import CONFIRMS, Step, next_step
 from support.small_policies import PROBLEM, QUICK, SPACE
 
-KEY = jax.random.key(0)
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -23,21 +23,21 @@ class At:
 
     level: int
 
-    def suggest(self, key, history, num, carry=None):
-        return random_queries(key, history.problem, len(history.trials), [self.level] * num), carry
+    def suggest(self, seed, history, num, carry=None):
+        return random_queries(jax.random.key(seed), history.problem, len(history.trials), [self.level] * num), carry
 
 
 @dataclass(frozen=True)
 class Silent:
     """A policy that waits."""
 
-    def suggest(self, key, history, num, carry=None):
-        del key, history, num
+    def suggest(self, seed, history, num, carry=None):
+        del seed, history, num
         return [], carry
 
 
 def step_of(history, policy, num=3, busy=0, **limits):
-    return next_step(KEY, history, Limits(**limits), policy, num=num, busy=busy)
+    return next_step(SEED, history, Limits(**limits), policy, num=num, busy=busy)
 
 
 def told(history, value=1.0):
@@ -165,7 +165,7 @@ def test_a_recommendation_that_has_been_run_is_named_and_not_run_again(monkeypat
     _, history = run(QUICK, 2, n_trials=9)
     before = replace(history, trials=history.trials[:-1])
     known = next(trial for trial in before.trials if trial.query.level == 1)
-    found, _ = QUICK.recommendation(KEY, before)
+    found, _ = QUICK.recommendation(SEED, before)
     monkeypatch.setattr(type(QUICK), "recommendation", lambda *_: (replace(found, unit=known.query.unit), None))
     # What was kept for the confirmation goes to the search.
     step = step_of(before, QUICK, n_trials=9)
@@ -179,7 +179,7 @@ def test_what_is_kept_for_a_confirmation_buys_nothing_that_cannot_lead_to_the_to
     _, history = run(QUICK, 2, total_cost=64.0)
     before = replace(history, trials=history.trials[:-1])
     known = next(trial for trial in before.trials if trial.query.level == 1)
-    found, _ = QUICK.recommendation(KEY, before)
+    found, _ = QUICK.recommendation(SEED, before)
     monkeypatch.setattr(type(QUICK), "recommendation", lambda *_: (replace(found, unit=known.query.unit), None))
     spent = before.spent
     assert step_of(before, At(0), total_cost=spent + 9.0).queries

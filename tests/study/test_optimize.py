@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import jax
 import pytest
 
 from support.small_policies import POLICIES, QUICK
@@ -117,7 +116,7 @@ def test_the_last_trial_of_a_run_is_the_recommendation_and_the_run_says_so(limit
     assert number == last.number
     # As the study stood before its last trial was asked for.
     known = replace(history, trials=history.trials[:-1])
-    found, _ = QUICK.recommendation(jax.random.key(0), known)
+    found, _ = QUICK.recommendation(0, known)
     assert (last.level, study.history.trials[-1].query.tag) == (1, {"confirms": True})
     assert dict(last.params) == study.problem.space.decode(found.unit)
     assert f"the recommendation is confirmed at the top fidelity, as trial {number}" in caplog.text

@@ -215,7 +215,7 @@ def test_a_planner_that_lost_the_lease_while_it_planned_plans_again_when_it_has_
 
     @dataclass(frozen=True)
     class Slow:
-        def suggest(self, key, history, num, carry=None):
+        def suggest(self, seed, history, num, carry=None):
             if not taken:
                 # Somebody else ends this term, and then their own.
                 ledger = study._ledger
@@ -223,7 +223,7 @@ def test_a_planner_that_lost_the_lease_while_it_planned_plans_again_when_it_has_
                 (term,) = ledger.storage.get_all_trials(lease_id)
                 ledger.storage.set_trial_state_values(term._trial_id, TrialState.FAIL)
                 taken.append(term.number)
-            return random_search().suggest(key, history, num, carry)
+            return random_search().suggest(seed, history, num, carry)
 
     study.policy = Slow()
     assert len(run(study, n_trials=3).history.done) == 3

@@ -22,7 +22,8 @@ from bmbo.surrogates.darn_networks import Network, Stack
 # One space, and batches of two throughout: every test shares the same few compilations.
 SPACE = Space({"x": bmbo.Float(0, 1), "n": Int(1, 9)})
 PROBLEM = Problem(SPACE, Ladder([Fidelity(1, cost=1), Fidelity(10, cost=10)]))
-KEY = jax.random.key(0)
+SEED = 0
+KEY = jax.random.key(SEED)
 SURROGATE = Darn(
     CollapsedModel(Stack(Network(width=8, depth=1, activation="cosine", scaling="learned"))),
     MCLMC(num_chains=2, num_search_steps=10, num_warmup=10, num_warmup_warm=5, num_draws_per_chain=4, thinning=1),
@@ -67,14 +68,14 @@ def asked(history, *queries):
 def started(policy=INFORMED, problem=PROBLEM):
     """A history whose random queries have all been asked for and none told."""
     num = policy.num_startup * problem.ladder.num_levels
-    return asked(History(problem), *policy.suggest(KEY, History(problem), num)[0])
+    return asked(History(problem), *policy.suggest(SEED, History(problem), num)[0])
 
 
 def run(policy, rounds, num=2, problem=PROBLEM):
     """The history before each round and the queries of that round, with the carry handed on."""
     history, carry, seen = History(problem), None, []
     for _ in range(rounds):
-        queries, carry = policy.suggest(KEY, history, num, carry)
+        queries, carry = policy.suggest(SEED, history, num, carry)
         seen.append((history, queries))
         for query in queries:
             history = told(history.asked(query), len(history.trials))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import jax
+
 from bmbo import create_study, random_search
 from bmbo.policies.random_search import random_queries
 from support.small_policies import PROBLEM, SPACE
@@ -13,8 +15,8 @@ FIDELITIES = PROBLEM.ladder.fidelities
 class InTurn:
     """Random queries at each level in turn."""
 
-    def suggest(self, key, history, num, carry=None):
-        first = len(history.trials)
+    def suggest(self, seed, history, num, carry=None):
+        key, first = jax.random.key(seed), len(history.trials)
         return random_queries(key, history.problem, first, [(first + place) % 2 for place in range(num)]), carry
 
 

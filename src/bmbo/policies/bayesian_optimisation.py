@@ -35,9 +35,9 @@ class Bayes:
         if self.num_startup < 1:
             raise ValueError(f"num_startup must be at least 1, got {self.num_startup}")
 
-    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+    def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""
-        key_startup, key_fit, key_select = jax.random.split(key, 3)
+        key_startup, key_fit, key_select = jax.random.split(jax.random.key(seed), 3)
         first = len(history.trials)
         levels = self._levels_to_start(history)[:num]
         if levels:
@@ -53,8 +53,9 @@ class Bayes:
         key_batch = jax.random.fold_in(key_select, first)
         return self.select(key_batch, learned.posterior, learned.data, history, num), learned
 
-    def recommendation(self, key: PRNGKeyArray, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
+    def recommendation(self, seed: int, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
         """See `Recommending`."""
+        key = jax.random.key(seed)
         _, key_fit, _ = jax.random.split(key, 3)
         learned = self.learner.learn(key_fit, history, carry)
         top = history.problem.ladder.top

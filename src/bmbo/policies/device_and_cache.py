@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import jax
 import platformdirs
-from jaxtyping import PRNGKeyArray
 
 from bmbo.history import History, Query
 from bmbo.protocols import Recommendation, Recommending
@@ -31,17 +30,17 @@ class OnDevice:
     policy: Recommending
     device: Device = "auto"
 
-    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+    def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""
         enable_cache()
         with computing_on(self.device):
-            return self.policy.suggest(key, history, num, carry)
+            return self.policy.suggest(seed, history, num, carry)
 
-    def recommendation(self, key: PRNGKeyArray, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
+    def recommendation(self, seed: int, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
         """See `Recommending`."""
         enable_cache()
         with computing_on(self.device):
-            return self.policy.recommendation(key, history, carry)
+            return self.policy.recommendation(seed, history, carry)
 
 
 def enable_cache() -> None:

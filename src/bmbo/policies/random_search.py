@@ -29,7 +29,7 @@ def random_queries(key: PRNGKeyArray, problem: Problem, first: int, levels: Sequ
 class Random:
     """Search uniformly at random at the top fidelity."""
 
-    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+    def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""
         levels = [history.problem.ladder.top] * num
-        return random_queries(key, history.problem, len(history.trials), levels), carry
+        return random_queries(jax.random.key(seed), history.problem, len(history.trials), levels), carry

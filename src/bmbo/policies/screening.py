@@ -1,6 +1,6 @@
 """Screen cheaply, then evaluate at the top or look more cheaply first, with exact moments on the host.
 
-Nothing is compiled. The study's key becomes a seed of NumPy, and all random choices are NumPy's.
+Nothing is compiled, and all random choices are NumPy's.
 """
 
 import logging
@@ -8,9 +8,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 from bmbo.acquisition.look_or_evaluate import Belief, LookOrEvaluate, Taken
 from bmbo.history import History, Query
@@ -49,16 +47,16 @@ class Screening:
         """See `Budgeted`."""
         return replace(self, total_cost=total_cost, n_trials=n_trials)
 
-    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+    def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`. Without enough budget for an evaluation at the top, there are no queries."""
-        batch = _Batch(self, numpy_seed(key), history, num, carry)
+        batch = _Batch(self, seed, history, num, carry)
         while batch.has_room:
             batch.add()
         return batch.queries, batch.carry
 
-    def recommendation(self, key: PRNGKeyArray, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
+    def recommendation(self, seed: int, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
         """See `Recommending`. The point was evaluated at the top, unless nothing has a value there."""
-        del key  # nothing is random here
+        del seed  # nothing is random here
         observations = Observations.of(history)
         known = np.flatnonzero(np.isfinite(observations.value))
         at_top = known[observations.level[known] == observations.top]
@@ -159,11 +157,6 @@ class _Batch:
 
     def _random(self) -> Floats:
         return self.space.snap(self.rng.random((1, self.space.dim)))[0]
-
-
-def numpy_seed(key: PRNGKeyArray) -> int:
-    """Return a seed for NumPy from the key of a study."""
-    return int.from_bytes(np.asarray(jax.random.key_data(key)).tobytes(), "little")
 
 
 def _recommended(unit: Floats, mean: float, std: float) -> Recommendation:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jaxtyping import PRNGKeyArray
-
 from bmbo.history import History, Query
 from bmbo.problem import Ladder
 from bmbo.protocols import Recommendation, Recommending
@@ -16,14 +14,14 @@ class TopOnly:
 
     policy: Recommending
 
-    def suggest(self, key: PRNGKeyArray, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+    def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""
-        queries, carry = self.policy.suggest(key, top_of(history), num, carry)
+        queries, carry = self.policy.suggest(seed, top_of(history), num, carry)
         return [replace(query, level=history.problem.ladder.top) for query in queries], carry
 
-    def recommendation(self, key: PRNGKeyArray, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
+    def recommendation(self, seed: int, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
         """See `Recommending`."""
-        return self.policy.recommendation(key, top_of(history), carry)
+        return self.policy.recommendation(seed, top_of(history), carry)
 
 
 def top_of(history: History) -> History:

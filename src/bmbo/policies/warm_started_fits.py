@@ -1,6 +1,6 @@
 """Learn from a history, beginning each fit at the chains of an earlier fit.
 
-A suggestion stays a function of the key and the history alone. A fit begins at the chains of an anchor, which is the
+A suggestion stays a function of the seed and the history alone. A fit begins at the chains of an anchor, which is the
 fit to the first outcomes, and the anchors are fixed numbers of outcomes. A process that lacks the anchor's chains, such
 as one that resumes a study, finds them again by one more fit.
 """

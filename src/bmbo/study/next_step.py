@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jaxtyping import PRNGKeyArray
-
 from bmbo.history import History, Query
 from bmbo.history.same_point import same_configuration
 from bmbo.protocols import Budgeted, Policy, Recommending
@@ -34,12 +32,12 @@ class Step:
 
 
 def next_step(
-    key: PRNGKeyArray, history: History, limits: Limits, policy: Policy, *, num: int, busy: int, carry: Any = None
+    seed: int, history: History, limits: Limits, policy: Policy, *, num: int, busy: int, carry: Any = None
 ) -> Step:
     """Return at most `num` queries within the limits; at the end the recommendation, when nothing else is under way.
 
     Args:
-        key: the study's own.
+        seed: the study's own.
         history: all that is known.
         limits: of the run.
         policy: what suggests.
@@ -53,27 +51,27 @@ def next_step(
     if isinstance(policy, Budgeted):
         most = None if limits.n_trials is None else len(history.trials) + int(room)
         policy = policy.within(limits.total_cost, most)
-    searching = _search(key, history, policy, num=int(min(num, room - trials)), budget=budget - cost, carry=carry)
+    searching = _search(seed, history, policy, num=int(min(num, room - trials)), budget=budget - cost, carry=carry)
     if searching.queries or (searching.finished is None and history.pending):
         return searching
     if busy:
         return replace(searching, finished=None)
-    closing = _closing(key, history, limits, policy, searching.carry)
+    closing = _closing(seed, history, limits, policy, searching.carry)
     if closing.finished is None or not (trials or cost) or budget < costs[-1] or CONFIRMS in _last_tag(history):
         return closing
     # There is nothing to confirm, so what was kept for that is there to search with.
-    more = _search(key, history, policy, num=int(min(num, room)), budget=budget, carry=closing.carry)
+    more = _search(seed, history, policy, num=int(min(num, room)), budget=budget, carry=closing.carry)
     return more if more.queries else closing
 
 
-def _search(key: PRNGKeyArray, history: History, policy: Policy, *, num: int, budget: float, carry: Any) -> Step:
+def _search(seed: int, history: History, policy: Policy, *, num: int, budget: float, carry: Any) -> Step:
     """Return what the policy suggests within a budget; `finished` says why nothing can be run."""
     costs = history.priced.ladder.costs
     # A policy that plans with its budget asks for nothing that cannot lead to an evaluation at the top any more.
     least = costs[-1] if isinstance(policy, Budgeted) else min(costs)
     if num < 1 or budget < least:
         return Step(finished="the limits are reached", carry=carry)
-    queries, carry = policy.suggest(key, history, num, carry)
+    queries, carry = policy.suggest(seed, history, num, carry)
     kept = affordable(queries, lambda query: costs[query.level], budget)
     return Step(tuple(kept), "no query is affordable" if queries and not kept else None, carry)
 
@@ -82,7 +80,7 @@ def _last_tag(history: History) -> Mapping[str, Any]:
     return history.trials[-1].query.tag if history.trials else {}
 
 
-def _closing(key: PRNGKeyArray, history: History, limits: Limits, policy: Policy, carry: Any) -> Step:
+def _closing(seed: int, history: History, limits: Limits, policy: Policy, carry: Any) -> Step:
     """Return the recommendation at the top, unless it has been run or cannot be run."""
     spent = _spent_text(history, limits)
     if not isinstance(policy, Recommending):
@@ -93,7 +91,7 @@ def _closing(key: PRNGKeyArray, history: History, limits: Limits, policy: Policy
     if CONFIRMS in _last_tag(history):
         said = f"gave {last.value:g}" if last.value is not None else "failed"
         return Step(finished=f"{spent}; trial {last.number} confirmed the recommendation and {said}", carry=carry)
-    found, carry = policy.recommendation(key, history, carry)
+    found, carry = policy.recommendation(seed, history, carry)
     space, top = history.problem.space, history.problem.ladder.top
     # As the ledger will have it, which may differ in the last digits from a point that a trial has.
     unit = space.encode(space.decode(found.unit))

@@ -4,8 +4,6 @@ import logging
 from collections.abc import Callable, Container
 from typing import Any, Protocol, runtime_checkable
 
-from jaxtyping import PRNGKeyArray
-
 from bmbo.ledger import Ledger, LedgerEntry, LedgerSnapshot, Owner, SilenceWatch
 from bmbo.ledger.attribute_keys import BEAT, OWNER
 from bmbo.ledger.owners import is_dead
@@ -53,7 +51,6 @@ class Planner:
         owner: this process.
         options: of the run.
         policy: what suggests.
-        key: the study's own.
         is_stopping: whether the run should start nothing more.
         carry: the policy's cache.
     """
@@ -65,7 +62,6 @@ class Planner:
         options: LoopOptions,
         *,
         policy: Policy,
-        key: PRNGKeyArray,
         is_stopping: Callable[[], bool],
         carry: Any = None,
     ) -> None:
@@ -73,7 +69,6 @@ class Planner:
         self._ledger = ledger
         self._options = options
         self._policy = policy
-        self._key = key
         self._is_stopping = is_stopping
         self._lease = ledger.lease(owner, options.grace)
         self._watch = SilenceWatch(options.grace)
@@ -117,8 +112,8 @@ class Planner:
 
     def _plan(self, snapshot: LedgerSnapshot, num: int, busy: int, state: tuple[int, ...]) -> LedgerSnapshot:
         """Take the next step of the plan, and return the record after it."""
-        limits = self._options.limits
-        step = next_step(self._key, snapshot.history, limits, self._policy, num=num, busy=busy, carry=self.carry)
+        seed, limits = self._ledger.seed, self._options.limits
+        step = next_step(seed, snapshot.history, limits, self._policy, num=num, busy=busy, carry=self.carry)
         self.carry = step.carry
         self._considered = None if step.queries else state
         if step.finished is not None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import jax
 from optuna.trial import TrialState
 
 from bmbo.executors import make_executor
@@ -44,7 +43,6 @@ class Study:
         self.plans = True
         self.checkpoints = checkpoints
         self._ledger = ledger
-        self._key = jax.random.key(ledger.seed)
         self._carry: Any = None
         self._runner: Runner | None = None
 
@@ -120,7 +118,7 @@ class Study:
         numbers = [entry.trial.number for entry in record.waiting[:n] if self._ledger.claim(entry, ASKED)]
         if len(numbers) < n:
             history = self.history
-            queries, self._carry = self.policy.suggest(self._key, history, n - len(numbers), self._carry)
+            queries, self._carry = self.policy.suggest(self._ledger.seed, history, n - len(numbers), self._carry)
             numbers += [self._ledger.add(query, owner=ASKED) for query in queries]
         record = self._ledger.read()
         return [self._view(record, number) for number in numbers]
@@ -186,7 +184,7 @@ class Study:
         history = self.history
         if not history.done:
             raise ValueError("no trial has finished yet")
-        found, self._carry = self.policy.recommendation(self._key, history, self._carry)
+        found, self._carry = self.policy.recommendation(self._ledger.seed, history, self._carry)
         return StudyRecommendation(self.problem.space.decode(found.unit), found.mean, found.std)
 
     def add_trial(
@@ -352,7 +350,6 @@ class Study:
                 owner,
                 options,
                 policy=self.policy,
-                key=self._key,
                 is_stopping=lambda: runner.is_stopping,
                 carry=self._carry,
             )

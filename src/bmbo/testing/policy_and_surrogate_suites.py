@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from bmbo.history import Dataset, History, Outcome, Query
 from bmbo.problem import Problem
@@ -31,10 +31,10 @@ def check_policy(policy: Policy, problem: Problem, *, num: int = 3, rounds: int 
     """
     require(isinstance(policy, Policy), f"{policy!r} has no `suggest`")
     for story, respond in _STORIES.items():
-        key, history, carry = jax.random.key(seed), History(problem), None
+        history, carry = History(problem), None
         for round_ in range(rounds):
             where = f"{story}, round {round_}"
-            queries, carry = _suggested(policy, key, history, num=num, carry=carry, where=where)
+            queries, carry = _suggested(policy, seed, history, num=num, carry=carry, where=where)
             _check_queries(queries, history, num, where)
             history = _answered(history, queries, respond, twice=story == "repeated points")
 
@@ -62,19 +62,19 @@ def check_surrogate(surrogate: Surrogate, data: Dataset) -> None:
 
 
 def _suggested(
-    policy: Policy, key: PRNGKeyArray, history: History, *, num: int, carry: Any, where: str
+    policy: Policy, seed: int, history: History, *, num: int, carry: Any, where: str
 ) -> tuple[list[Query], Any]:
     """Return the queries for a history; raise AssertionError unless they are the same with the carry and without it."""
-    with_carry, after = policy.suggest(key, history, num, carry)
-    without, fresh = policy.suggest(key, history, num)
+    with_carry, after = policy.suggest(seed, history, num, carry)
+    without, fresh = policy.suggest(seed, history, num)
     require(
         with_carry == without,
         f"{where}: with the carry {with_carry} were suggested, without it {without}; the carry is only a cache",
     )
-    again, _ = policy.suggest(key, history, num, fresh)
+    again, _ = policy.suggest(seed, history, num, fresh)
     require(
         again == without,
-        f"{where}: the same key and history gave {without} first and {again} then",
+        f"{where}: the same seed and history gave {without} first and {again} then",
     )
     return with_carry, after
 
