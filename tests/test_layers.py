@@ -1,6 +1,7 @@
-"""Imports go one way, and importing the package costs and changes nothing."""
+"""Imports go one way, nothing is loaded before it is needed, and importing the package changes nothing."""
 
 import ast
+import importlib
 import json
 import os
 import subprocess
@@ -45,10 +46,18 @@ def part_of(path):
     return None if relative.name == "__init__.py" and len(relative.parts) == 1 else relative.with_suffix("").parts[0]
 
 
+def nodes_of(path):
+    """All nodes of a file's syntax, and of the stub beside it, which lists what a package loads when it is used."""
+    yield from ast.walk(ast.parse(path.read_text()))
+    stub = path.with_suffix(".pyi")
+    if stub.exists():
+        yield from ast.walk(ast.parse(stub.read_text()))
+
+
 def imported_names(path):
     """Dotted names of all that a file imports, wherever in it, relative imports made absolute."""
     package = ["bmbo", *path.relative_to(SOURCE).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -122,33 +131,122 @@ def test_only_a_function_of_the_runtime_sets_what_jax_does(path):
     assert not any(name.endswith("config.update") for name in names_in(tree))
 
 
-AFTER_THE_IMPORT = """
-import json, sys, jax
-before = dict(jax.config.values)
-assert "jax_enable_x64" in before
+EXTRAS = {"torch", "plotly", "ray", "matplotlib", "pandas", "ConfigSpace", "botorch", "numpyro", "sklearn"}
+COMPILING = {"jax", "jaxlib", "optax", "blackjax"}
+
+LOADED = """
+print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
+"""
+THE_DEFAULT_AT_WORK = """
+import json, sys
 import bmbo
-print(json.dumps({
-    "modules": sorted({name.split(".")[0] for name in sys.modules}),
-    "changed": [name for name, value in jax.config.values.items() if before.get(name, value) != value],
-}))
+
+def objective(trial):
+    return trial.params["x"]
+
+space, fidelities = {"x": bmbo.Float(0, 1)}, [bmbo.Fidelity(1, cost=1), bmbo.Fidelity(10, cost=10)]
+study = bmbo.create_study(space=space, fidelities=fidelities)
+for trial in study.ask(2):
+    study.tell(trial, objective(trial))
+study.optimize(objective, n_trials=6, batch_size=2, show_progress_bar=False)
+study.recommendation()
+"""
+THE_COMMANDS_AT_WORK = """
+import json, sys
+from bmbo.cli import main
+
+assert main(["run", "study.toml", "--n-trials", "4"]) == 0
+assert main(["status", "study.toml"]) == 0
+assert main(["worker", "study.toml", "--n-trials", "6"]) == 0
+"""
+THE_DEMO_AT_WORK = """
+import json, sys
+from bmbo import demo
+
+demo.main(["--total-cost", "80"])
+"""
+STUDY_FILE = """
+[study]
+name = "study"
+[space.x]
+type = "float"
+low = 0
+high = 1
+[[fidelities]]
+value = 1
+cost = 1
+[[fidelities]]
+value = 10
+cost = 10
+[objective]
+function = "objective_of_test:train"
+[run]
+n_trials = 4
 """
 
 
-@pytest.fixture(scope="module")
-def after_the_import():
-    """What a fresh process says of itself after `import bmbo`."""
+def last_line_of(script, folder):
+    """What a fresh process prints last, read as JSON."""
     # As a user has it, without what the tests set.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BMBO_")}
-    command = [sys.executable, "-c", AFTER_THE_IMPORT]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
+    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_importing_pulls_no_extra(after_the_import):
-    extras = {"torch", "plotly", "ray", "matplotlib", "pandas", "ConfigSpace", "botorch", "numpyro"}
-    assert "bmbo" in after_the_import["modules"]
-    assert not extras & set(after_the_import["modules"])
+@pytest.mark.parametrize(
+    "script", [THE_DEFAULT_AT_WORK, THE_COMMANDS_AT_WORK, THE_DEMO_AT_WORK], ids=["study", "commands", "demo"]
+)
+def test_the_default_method_loads_neither_jax_nor_an_extra(script, tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY_FILE)
+    (tmp_path / "objective_of_test.py").write_text("def train(trial):\n    return trial.params['x']\n")
+    loaded = set(last_line_of(script + LOADED, tmp_path))
+    assert "bmbo" in loaded
+    assert not (COMPILING | EXTRAS) & loaded
 
 
-def test_importing_leaves_the_configuration_of_jax_alone(after_the_import):
-    assert after_the_import["changed"] == []
+def test_only_the_use_of_a_name_loads_what_it_needs(tmp_path):
+    script = """
+import json, sys
+import bmbo
+
+assert "numpy" not in sys.modules
+assert {"bmbo_gp", "create_study", "methods"} <= set(dir(bmbo))
+assert "mf_mes" in dir(bmbo.methods)
+from bmbo.history import History
+from bmbo.methods import screening
+from bmbo.protocols import Policy
+
+assert isinstance(screening(), Policy)
+assert "jax" not in sys.modules
+assert isinstance(bmbo.bmbo_gp(), Policy)
+from bmbo.history import Dataset
+from bmbo.protocols import Posterior
+"""
+    assert set(last_line_of(script + LOADED, tmp_path)) >= {"bmbo", "numpy", "jax"}
+
+
+def test_loading_every_method_leaves_the_configuration_of_jax_alone_and_needs_no_extra(tmp_path):
+    script = """
+import json, sys, jax
+before = dict(jax.config.values)
+assert "jax_enable_x64" in before
+from bmbo import methods
+
+assert len([getattr(methods, name)() for name in methods.__all__]) > 5
+assert [name for name, value in jax.config.values.items() if before.get(name, value) != value] == []
+"""
+    assert not EXTRAS & set(last_line_of(script + LOADED, tmp_path))
+
+
+LAZY = sorted(path for path in MODULES if path.with_suffix(".pyi").exists())
+
+
+@pytest.mark.parametrize("path", LAZY, ids=module_of)
+def test_a_package_offers_what_its_stub_lists(path):
+    package = importlib.import_module(module_of(path))
+    listed = ast.parse(path.with_suffix(".pyi").read_text()).body[-1]
+    assert isinstance(listed, ast.Assign)
+    assert sorted(ast.literal_eval(listed.value)) == sorted(package.__all__)
+    assert all(getattr(package, name) is not None for name in package.__all__)

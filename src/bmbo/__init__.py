@@ -3,39 +3,18 @@
 import warnings
 from typing import Any
 
-from bmbo.history import History, Outcome, Query
-from bmbo.methods import bmbo_darn, bmbo_gp, random_search, screening
-from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Problem, Space
-from bmbo.study import Study, StudyRecommendation, Trial, create_study, load_study
+import lazy_loader
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Categorical",
-    "Fidelity",
-    "Float",
-    "History",
-    "Int",
-    "Ladder",
-    "Outcome",
-    "Problem",
-    "Query",
-    "Space",
-    "Study",
-    "StudyRecommendation",
-    "Trial",
-    "bmbo_darn",
-    "bmbo_gp",
-    "create_study",
-    "load_study",
-    "random_search",
-    "screening",
-]
+# Names are listed in the stub beside this file, and loaded when they are first used, so that nobody waits for JAX who
+# uses no method that needs it.
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """Find names of earlier versions; raise AttributeError for all others."""
+    """Return a public name, or one of an earlier version; raise AttributeError for all others."""
     if name == "StudyTrial":
         warnings.warn("bmbo.StudyTrial is now bmbo.Trial", DeprecationWarning, stacklevel=2)
-        return Trial
-    raise AttributeError(f"module 'bmbo' has no attribute {name!r}")
+        name = "Trial"
+    return _load(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from bmbo import __version__
-from bmbo.cli.study_file import METHODS, StudyFile
+from bmbo.cli.study_file import METHOD_NAMES, StudyFile
 from bmbo.cli.text_output import PROGRAM
 from bmbo.ledger.trial_mapping import State
 from bmbo.problem.number_checks import Number, positive_number, whole_number
@@ -165,4 +165,4 @@ def _run_options(subparser: argparse.ArgumentParser) -> None:
         else:
             number = _positive(float if float in kinds[name] else int)
             group.add_argument(flag, type=number, metavar=metavar, help=explanation)
-    group.add_argument("--method", choices=sorted(METHODS), help="how trials are chosen")
+    group.add_argument("--method", choices=sorted(METHOD_NAMES), help="how trials are chosen")

@@ -20,7 +20,7 @@ from bmbo.cli.arguments import ChosenStudy, UsageError
 from bmbo.cli.command_objective import CommandObjective
 from bmbo.cli.objective_lookup import load_function
 from bmbo.cli.read_commands import check_storage_exists
-from bmbo.cli.study_file import METHODS
+from bmbo.cli.study_file import method_of
 from bmbo.cli.text_output import ladder_table, message_line, params_line, print_message, short_text
 from bmbo.ledger import redacted
 from bmbo.study import Study, create_study, load_study
@@ -108,7 +108,7 @@ def _options(arguments: argparse.Namespace, base: RunOptions) -> RunOptions:
 def _opened(arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: bool) -> Study:
     file = chosen.file
     named = arguments.method or (None if file is None else file.method)
-    method = None if named is None else METHODS[named]()
+    method = None if named is None else method_of(named)
     if file is None or must_exist:
         study = load_study(study_name=chosen.name, storage=chosen.storage, method=method)
         if file is None:

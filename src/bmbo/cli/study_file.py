@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from inspect import isfunction
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -42,12 +41,8 @@ OBJECTIVE_FIELDS: Mapping[str, Kinds] = {
 }
 REQUIRED_TABLES = ("study", "space", "fidelities", "objective")
 TABLES = (*REQUIRED_TABLES, "run")
-METHODS: Mapping[str, Callable[[], Policy]] = {
-    name: make
-    for name, make in vars(methods).items()
-    if isfunction(make) and make.__module__ == methods.__name__ and not name.startswith("_")
-}
-"""All methods, by the names of their functions."""
+METHOD_NAMES: tuple[str, ...] = tuple(methods.__all__)
+"""The names of all methods, which are those of their functions."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class StudyFile:
     storage: str | None = field(default=None, repr=False)
     direction: Direction = "minimize"
     seed: int = 0
-    method: str = "bmbo_gp"
+    method: str = "screening"
     run: RunOptions = field(default_factory=RunOptions)
 
     @classmethod
@@ -77,6 +72,12 @@ class StudyFile:
         except (OSError, UnicodeDecodeError) as error:
             raise TomlError(f"{path} cannot be read: {error}") from None
         return _study(TomlSource(path, text))
+
+
+def method_of(name: str) -> Policy:
+    """Return the method with one of `METHOD_NAMES`; only this loads what the method needs."""
+    make: Callable[[], Policy] = getattr(methods, name)
+    return make()
 
 
 def _study(source: TomlSource) -> StudyFile:
@@ -94,8 +95,8 @@ def _study(source: TomlSource) -> StudyFile:
         message = f"direction in [study] must be 'minimize' or 'maximize', got {study['direction']!r}"
         raise source.error(("study", "direction"), message)
     source.build(("study",), whole_number, name="seed", value=study.get("seed", 0), at_least=0)
-    if study.get("method", "bmbo_gp") not in METHODS:
-        message = f"unknown method {study['method']!r} in [study]{suggestion(study['method'], METHODS)}"
+    if "method" in study and study["method"] not in METHOD_NAMES:
+        message = f"unknown method {study['method']!r} in [study]{suggestion(study['method'], METHOD_NAMES)}"
         raise source.error(("study", "method"), message)
     space = _space(source)
     run = source.table(("run",), source.values.get("run", {}), run_option_kinds())

@@ -1,7 +1,6 @@
 """Hold what is known: queries, their outcomes, the history of both, and the arrays that a surrogate learns from."""
 
-from bmbo.history.dataset import Dataset
-from bmbo.history.trials import History, Outcome, Query, TrialRecord
-from bmbo.history.value_scaling import Scale
+import lazy_loader
 
-__all__ = ["Dataset", "History", "Outcome", "Query", "Scale", "TrialRecord"]
+# Names are listed in the stub, and loaded when they are first used: `Dataset` and `Scale` load JAX.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,10 +1,6 @@
 """Map what is known to what to run next."""
 
-from bmbo.policies.bayesian_optimisation import Bayes
-from bmbo.policies.device_and_cache import OnDevice
-from bmbo.policies.random_search import Random
-from bmbo.policies.screening import Screening
-from bmbo.policies.top_fidelity_only import TopOnly
-from bmbo.policies.warm_started_fits import WarmStart
+import lazy_loader
 
-__all__ = ["Bayes", "OnDevice", "Random", "Screening", "TopOnly", "WarmStart"]
+# Names are listed in the stub, and loaded when they are first used: all but `Screening` load JAX.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,7 +3,7 @@
 A failed check raises an AssertionError with a sentence.
 """
 
-from bmbo.testing.executor_suite import check_executor
-from bmbo.testing.policy_and_surrogate_suites import check_policy, check_surrogate
+import lazy_loader
 
-__all__ = ["check_executor", "check_policy", "check_surrogate"]
+# Names are listed in the stub, and loaded when they are first used: `check_surrogate` loads JAX.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,9 +1,4 @@
-"""Name the methods: each function puts a policy together from a way to learn and a way to select.
-
-Every method can be given to a study:
-
-    >>> study = bmbo.create_study(..., method=bmbo.methods.mf_mes())
-"""
+"""Put together the methods that compute with JAX, which compiles what they need."""
 
 from dataclasses import replace
 
@@ -11,20 +6,17 @@ from bmbo.acquisition.alternating_search import Alternating
 from bmbo.acquisition.batches_of_one import OneAtATime
 from bmbo.acquisition.chained_max_value_entropy import ChainQuadrature
 from bmbo.acquisition.expected_improvement import ImproveAtTop, Improvement
-from bmbo.acquisition.look_or_evaluate import LookOrEvaluate
 from bmbo.acquisition.max_value_entropy import MaxValue
 from bmbo.acquisition.thompson_sampling import Thompson
 from bmbo.acquisition.upper_confidence_bound import UpperConfidence
 from bmbo.inference import Inference
 from bmbo.inference.by_name import InferenceName, make_inference
-from bmbo.policies import Bayes, OnDevice, Random, Screening, TopOnly, WarmStart
+from bmbo.policies import Bayes, OnDevice, Random, TopOnly, WarmStart
 from bmbo.policies.device_and_cache import Device
-from bmbo.policies.ladder_start import LadderStart
 from bmbo.protocols import Select, Surrogate
 from bmbo.surrogates.chained_darn import ChainedDarn
 from bmbo.surrogates.darn import Darn, Preset
 from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs
-from bmbo.surrogates.joint_gp import JointGP
 from bmbo.surrogates.shared_basis import SharedBasis
 from bmbo.surrogates.switch_by_size import BySize
 from bmbo.surrogates.weighted_surrogates import Mixture
@@ -84,23 +76,6 @@ def bmbo_mixture(*, num_startup: int = 5, device: Device = "auto") -> OnDevice:
     """
     surrogate = BySize(Mixture((AutoRegressiveGP(), CoregionalGP())), Darn.preset("default"))
     return _ours(surrogate, num_startup, device)
-
-
-def screening(*, start_share: float = 0.06, looks: bool = True) -> Screening:
-    """Return a method that screens cheaply, with one exact Gaussian process over all levels; nothing is compiled.
-
-    Cheap points that fill the space come first, and the best of them climb the ladder. Then each query is either an
-    evaluation at the top, where the expected improvement is largest, or a cheaper look that makes the next evaluation
-    worth more than it costs. It runs on the CPU in double precision, and plans with the budget of a run.
-
-    Args:
-        start_share: largest part of the budget that the start spends below the top.
-        looks: whether levels below the top are asked after the start.
-
-    Example:
-        >>> study = bmbo.create_study(..., method=bmbo.screening())
-    """
-    return Screening(JointGP(), LookOrEvaluate(looks=looks), LadderStart(share=start_share))
 
 
 def random_search() -> Random:

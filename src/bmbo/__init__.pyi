@@ -1,0 +1,52 @@
+from . import (
+    acquisition,
+    executors,
+    history,
+    inference,
+    ledger,
+    methods,
+    policies,
+    problem,
+    protocols,
+    study,
+    surrogates,
+)
+from .history import History, Outcome, Query
+from .methods import bmbo_darn, bmbo_gp, random_search, screening
+from .problem import Categorical, Fidelity, Float, Int, Ladder, Problem, Space
+from .study import Study, StudyRecommendation, Trial, create_study, load_study
+
+__version__: str
+
+__all__ = [
+    "Categorical",
+    "Fidelity",
+    "Float",
+    "History",
+    "Int",
+    "Ladder",
+    "Outcome",
+    "Problem",
+    "Query",
+    "Space",
+    "Study",
+    "StudyRecommendation",
+    "Trial",
+    "acquisition",
+    "bmbo_darn",
+    "bmbo_gp",
+    "create_study",
+    "executors",
+    "history",
+    "inference",
+    "ledger",
+    "load_study",
+    "methods",
+    "policies",
+    "problem",
+    "protocols",
+    "random_search",
+    "screening",
+    "study",
+    "surrogates",
+]

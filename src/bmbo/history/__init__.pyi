@@ -1,0 +1,12 @@
+from .dataset import Dataset
+from .trials import History, Outcome, Query, TrialRecord
+from .value_scaling import Scale
+
+__all__ = [
+    "Dataset",
+    "History",
+    "Outcome",
+    "Query",
+    "Scale",
+    "TrialRecord",
+]

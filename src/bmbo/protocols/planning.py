@@ -1,0 +1,54 @@
+"""Promise what a method gives to a study: queries, a recommendation, and a plan within a budget."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from bmbo.history import History, Query
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Map what is known to what to run next."""
+
+    def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+        """Return at most `num` queries, and a cache for the next call; no queries only while something is in flight.
+
+        The result is a pure function of (seed, history). The seed belongs to the study and is the same at every call.
+        `carry` is the cache that an earlier call returned; None is always allowed.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Hold a point of the cube, and what is predicted there in the objective's own units."""
+
+    unit: tuple[float, ...]
+    mean: float
+    std: float
+
+
+@runtime_checkable
+class Recommending(Policy, Protocol):
+    """Describe a policy that can name the best configuration; the planner then confirms it at the top fidelity."""
+
+    def recommendation(self, seed: int, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
+        """Return the point with the best expected value at the top fidelity, and a cache as `suggest` does.
+
+        The history has at least one trial with a value.
+        """
+        ...
+
+
+@runtime_checkable
+class Budgeted(Policy, Protocol):
+    """Describe a policy that plans with what a run may spend. It may suggest nothing when the top cannot be paid."""
+
+    def within(self, total_cost: float | None, n_trials: int | None) -> Policy:
+        """Return the same policy for a run with these limits; None is no limit.
+
+        Args:
+            total_cost: what all trials of the history may cost together, those still to come included.
+            n_trials: how many trials the history may have at the end.
+        """
+        ...
