@@ -5,7 +5,6 @@ import re
 import pytest
 
 from bmbo import demo
-from support.small_policies import QUICK
 
 
 def shown(capsys):
@@ -22,14 +21,7 @@ def shown(capsys):
     return text
 
 
-def test_the_demonstration_prints_the_best_and_the_next_thing_to_try(capsys, monkeypatch):
-    monkeypatch.setattr(demo, "bmbo_gp", lambda: QUICK)
-    demo.main(["--total-cost", "320", "--seed", "1"])
-    shown(capsys)
-
-
-@pytest.mark.slow
-def test_the_demonstration_runs_as_it_is_shipped(capsys):
+def test_the_demonstration_prints_the_best_and_the_next_thing_to_try(capsys):
     demo.main(["--total-cost", "320"])
     shown(capsys)
 

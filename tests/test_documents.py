@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 import bmbo
-from bmbo.study import create_and_load
-from support.small_policies import QUICK
 
 ROOT = Path(__file__).parent.parent
 NOT_RUN = "# not run"
@@ -50,11 +48,8 @@ def test_the_readme_shows_code():
     assert BLOCKS
 
 
-@pytest.mark.parametrize("method", ["quick", pytest.param("default", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("block", [pytest.param(block, id=str(number)) for number, block in enumerate(BLOCKS)])
-def test_code_in_the_readme_runs(block, method, monkeypatch, tmp_path):
-    if method == "quick":
-        monkeypatch.setattr(create_and_load, "bmbo_gp", lambda: QUICK)
+def test_code_in_the_readme_runs(block, monkeypatch, tmp_path):
     if block.lstrip().startswith(NOT_RUN):
         pytest.skip("an excerpt")
     monkeypatch.delenv("BMBO_EXAMPLE_BUDGET", raising=False)

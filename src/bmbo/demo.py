@@ -7,7 +7,6 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from bmbo.methods import bmbo_gp
 from bmbo.study import create_study
 from bmbo.study.trial import Trial
 from bmbo.synthetic import branin
@@ -27,7 +26,6 @@ def main(arguments: list[str] | None = None) -> None:
         fidelities=ladder.fidelities,
         direction="maximize",
         seed=options.seed,
-        method=bmbo_gp(),
     )
     levels = ", ".join(
         f"{fidelity.name} (cost {cost:g})" for fidelity, cost in zip(ladder.fidelities, ladder.costs, strict=True)

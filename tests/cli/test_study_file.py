@@ -125,7 +125,7 @@ def test_every_field_is_read(tmp_path):
 
 def test_what_is_left_out_has_its_default(tmp_path):
     study = read(tmp_path, LEAST)
-    assert (study.direction, study.seed, study.method) == ("minimize", 0, "bmbo_gp")
+    assert (study.direction, study.seed, study.method) == ("minimize", 0, "screening")
     assert study.objective == CommandObjective("./program {x}")
     # Failures are failed trials: a run from the command line goes on.
     assert study.run == RunOptions(catch=True)

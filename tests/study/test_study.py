@@ -309,7 +309,7 @@ def test_of_results_that_do_not_all_fit_none_is_added(source, sentence):
         ({"study_name": ""}, "study_name must be a name that is not empty, got ''"),
         ({"study_name": 3}, "study_name must be a name that is not empty, got 3"),
         ({"load_if_exists": True}, "load_if_exists=True needs a study_name"),
-        ({"method": "random"}, "method must be a policy such as bmbo.bmbo_gp(), got 'random'"),
+        ({"method": "random"}, "method must be a policy such as bmbo.screening(), got 'random'"),
         ({"space": [1]}, "the space must be"),
         ({"fidelities": []}, "at least one fidelity is needed"),
         ({"space": {"x": Categorical([True, 1])}}, "True and 1"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from bmbo.ledger import Ledger, Storage, folder_of
 from bmbo.ledger.study_definition import StudyDefinition
-from bmbo.methods import bmbo_gp
+from bmbo.methods import screening
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.problem.foreign_spaces import as_space
 from bmbo.problem.number_checks import whole_number
@@ -39,7 +39,7 @@ def create_study(
         space: a `Space`, a mapping from names to bmbo's or Optuna's distributions, or a ConfigurationSpace.
         fidelities: from the roughest to the one that counts.
         seed: for all random choices.
-        method: what chooses trials; `bmbo_gp()` by default.
+        method: what chooses trials; `screening()` by default.
         checkpoints: where checkpoint folders are made; by default beside a storage that is a file, else in the working
             directory.
 
@@ -76,4 +76,4 @@ def load_study(
 
 def _study(ledger: Ledger, method: Policy | None, root: str | Path | None) -> Study:
     folder = root_in(folder_of(ledger.storage), ledger.name) if root is None else Path(root)
-    return Study(ledger, bmbo_gp() if method is None else method, folder)
+    return Study(ledger, screening() if method is None else method, folder)

@@ -10,7 +10,7 @@ from bmbo.study.limits import Limits
 def check_method(method: object) -> None:
     """Raise TypeError if a method is neither a policy nor None."""
     if method is not None and not isinstance(method, Policy):
-        raise TypeError(f"method must be a policy such as bmbo.bmbo_gp(), got {method!r}")
+        raise TypeError(f"method must be a policy such as bmbo.screening(), got {method!r}")
 
 
 def check_callables(objective: object, callbacks: object, caught: Sequence[object]) -> None:
