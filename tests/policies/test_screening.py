@@ -12,7 +12,7 @@ from bmbo.history.observations import Observations
 from bmbo.policies.ladder_start import LadderStart, promoted, space_filling
 from bmbo.policies.screening import Screening
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
-from bmbo.protocols import Budgeted, Recommending
+from bmbo.protocols import Budgeted, SelfConfirming
 from bmbo.testing import check_policy
 
 SEED = 0
@@ -54,7 +54,7 @@ def bowl(unit, level):
 
 
 def test_it_is_a_policy_that_recommends_and_knows_budgets():
-    assert isinstance(bmbo.screening(), Recommending)
+    assert isinstance(bmbo.screening(), SelfConfirming)
     assert isinstance(bmbo.screening(), Budgeted)
     with pytest.raises(ValueError, match="share"):
         bmbo.screening(start_share=0.0)

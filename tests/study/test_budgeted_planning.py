@@ -55,12 +55,43 @@ def test_all_trials_are_used_and_the_last_one_is_at_the_top():
     assert sum(trial.query.level == 2 for trial in history.trials) >= 2
 
 
+def test_the_last_batch_is_as_large_as_the_others_because_nothing_is_kept_for_a_confirmation():
+    history, sizes = History(PROBLEM), []
+    while (step := next_step(SEED, history, Limits(n_trials=9), bmbo.screening(), num=3, busy=0)).finished is None:
+        sizes.append(len(step.queries))
+        for query in step.queries:
+            history = history.asked(query).with_outcome(
+                len(history.trials), Outcome(value_of(query), COSTS[query.level])
+            )
+    assert sizes == [3, 3, 3]
+
+
+@pytest.mark.parametrize("evaluated", [True, False])
+def test_a_policy_says_itself_whether_its_recommendation_must_be_confirmed(evaluated):
+    history = History(PROBLEM)
+    step = next_step(SEED, history, Limits(n_trials=3), Confirming(evaluated), num=3, busy=0)
+    assert len(step.queries) == (3 if evaluated else 2)
+
+
 @pytest.mark.parametrize("total_cost", [16.0, 17.0, 21.0, 33.0])
 def test_a_small_budget_still_ends_with_an_evaluation_at_the_top(total_cost):
     history, _ = run(3, total_cost=total_cost)
     assert history.spent <= total_cost
     assert total_cost - history.spent < 16.0
     assert any(trial.query.level == 2 for trial in history.trials)
+
+
+@dataclass(frozen=True)
+class Confirming:
+    """A policy that says whether it recommends only what was evaluated at the top."""
+
+    recommends_evaluated: bool
+
+    def suggest(self, seed, history, num, carry=None):
+        return random_queries(jax.random.key(seed), history.problem, len(history.trials), [2] * num), carry
+
+    def recommendation(self, seed, history, carry=None):
+        raise AssertionError((seed, history, carry))
 
 
 @dataclass(frozen=True)

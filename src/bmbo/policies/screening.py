@@ -47,6 +47,11 @@ class Screening:
         """See `Budgeted`."""
         return replace(self, total_cost=total_cost, n_trials=n_trials)
 
+    @property
+    def recommends_evaluated(self) -> bool:
+        """See `SelfConfirming`."""
+        return True
+
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`. Without enough budget for an evaluation at the top, there are no queries."""
         batch = _Batch(self, seed, history, num, carry)

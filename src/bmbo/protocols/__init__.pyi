@@ -1,6 +1,6 @@
 from .drawn_functions import Posterior, Select, Surrogate
 from .exact_moments import ExactPosterior, ExactSurrogate, WeightedPosteriors
-from .planning import Budgeted, Policy, Recommendation, Recommending
+from .planning import Budgeted, Policy, Recommendation, Recommending, SelfConfirming
 from .running_jobs import Executor, Finished
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Recommendation",
     "Recommending",
     "Select",
+    "SelfConfirming",
     "Surrogate",
     "WeightedPosteriors",
 ]

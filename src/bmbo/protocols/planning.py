@@ -41,6 +41,16 @@ class Recommending(Policy, Protocol):
 
 
 @runtime_checkable
+class SelfConfirming(Recommending, Protocol):
+    """Describe a policy that can say that nothing must be kept to confirm its recommendation."""
+
+    @property
+    def recommends_evaluated(self) -> bool:
+        """Return whether it recommends only what has a value at the top, as soon as anything has one."""
+        ...
+
+
+@runtime_checkable
 class Budgeted(Policy, Protocol):
     """Describe a policy that plans with what a run may spend. It may suggest nothing when the top cannot be paid."""
 

@@ -71,7 +71,7 @@ class Limits:
         return affordable(waiting, lambda trial: costs[trial.query.level], budget)
 
     def reserve(self, costs: Sequence[float]) -> tuple[int, float]:
-        """Return the trials and the cost that are kept to confirm the recommendation.
+        """Return the trials and the cost that are kept to confirm a recommendation that may be new.
 
         Nothing is kept where this would leave nothing to search with.
         """

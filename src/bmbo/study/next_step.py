@@ -9,7 +9,7 @@ from typing import Any
 
 from bmbo.history import History, Query
 from bmbo.history.same_point import same_configuration
-from bmbo.protocols import Budgeted, Policy, Recommending
+from bmbo.protocols import Budgeted, Policy, Recommending, SelfConfirming
 from bmbo.study.limits import Limits, affordable
 
 CONFIRMS = "confirms"
@@ -46,7 +46,7 @@ def next_step(
         carry: the policy's cache.
     """
     costs = history.priced.ladder.costs
-    trials, cost = limits.reserve(costs) if isinstance(policy, Recommending) else (0, 0.0)
+    trials, cost = limits.reserve(costs) if _may_need_confirming(policy) else (0, 0.0)
     room, budget = limits.room(history), limits.left(history)
     if isinstance(policy, Budgeted):
         most = None if limits.n_trials is None else len(history.trials) + int(room)
@@ -62,6 +62,13 @@ def next_step(
     # There is nothing to confirm, so what was kept for that is there to search with.
     more = _search(seed, history, policy, num=int(min(num, room)), budget=budget, carry=closing.carry)
     return more if more.queries else closing
+
+
+def _may_need_confirming(policy: Policy) -> bool:
+    """Return whether the recommendation of a policy may be something that was never evaluated at the top."""
+    if isinstance(policy, SelfConfirming):
+        return not policy.recommends_evaluated
+    return isinstance(policy, Recommending)
 
 
 def _search(seed: int, history: History, policy: Policy, *, num: int, budget: float, carry: Any) -> Step:

@@ -268,8 +268,8 @@ class Study:
     ) -> None:
         """Run trials until a limit is reached. Any number of processes may do so for one study at the same time.
 
-        Unfinished work of others comes first: trials that wait, and trials whose worker is gone. If the method can
-        recommend a configuration, the limits keep one evaluation at the top to confirm the recommendation at the end.
+        Unfinished work of others comes first: trials that wait, and trials whose worker is gone. If the method may
+        recommend what was never evaluated at the top, the limits keep one evaluation there to confirm it at the end.
         Ctrl-C stops when the running trials are done, a second Ctrl-C at once. Call again to go on.
 
         Example:
