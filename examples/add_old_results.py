@@ -28,7 +28,7 @@ def drag(width: float, angle: float, mesh: str) -> float:
     return exact + (0.2 * width if mesh == "coarse" else 0.0)
 
 
-def new_study(name: str, method: str) -> bmbo.Study:
+def new_study(name: str) -> bmbo.Study:
     """Return a study with this name. All studies here have the same space and fidelities."""
     return bmbo.create_study(
         study_name=name,
@@ -36,7 +36,6 @@ def new_study(name: str, method: str) -> bmbo.Study:
         load_if_exists=True,
         space={"width": bmbo.Float(1, 5), "angle": bmbo.Float(0, 60)},
         fidelities=[bmbo.Fidelity("coarse", cost=1), bmbo.Fidelity("fine", cost=10)],
-        method=getattr(bmbo, method)(),
     )
 
 
@@ -45,16 +44,15 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--total-cost", type=float, default=100.0)
     arguments.add_argument("--n-trials", type=int)
-    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
-    earlier = new_study("earlier", given.method)
+    earlier = new_study("earlier")
     earlier.add_trial({"width": 4.0, "angle": 40.0}, 2.66, fidelity="fine")
     for row in csv.DictReader(io.StringIO(TABLE)):
         params = {"width": float(row["width"]), "angle": float(row["angle"])}
         earlier.add_trial(params, float(row["value"]), fidelity=row["fidelity"])
 
-    study = new_study("drag", given.method)
+    study = new_study("drag")
     # Add all trials of another study. A pandas DataFrame from `trials_dataframe` works as well.
     study.add_trials(earlier)
     print(f"begins with {len(study.trials)} results, the best {study.best_value:.2f} at the fine mesh")

@@ -23,7 +23,6 @@ def main() -> None:
     """Run rounds of four trials each."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--n-trials", type=int, default=40)
-    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
     study = bmbo.create_study(
@@ -36,7 +35,6 @@ def main() -> None:
             bmbo.Fidelity(10, cost=10, name="10 minutes"),
             bmbo.Fidelity(60, cost=60, name="an hour"),
         ],
-        method=getattr(bmbo, given.method)(),
     )
     # Configurations that you want to try come first.
     study.enqueue({"temperature": 350.0, "catalyst": "A"})

@@ -43,7 +43,6 @@ def main() -> None:
     """Run the study and keep only the checkpoints that may still be useful."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--n-trials", type=int, default=40)
-    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
     study = bmbo.create_study(
@@ -52,7 +51,6 @@ def main() -> None:
         load_if_exists=True,
         space={"learning_rate": bmbo.Float(1e-3, 1.0, log=True), "momentum": bmbo.Float(0.0, 0.95)},
         fidelities=[bmbo.Fidelity(2, cost=2), bmbo.Fidelity(8, cost=8), bmbo.Fidelity(32, cost=32)],
-        method=getattr(bmbo, given.method)(),
     )
     # A configuration that is known to work, at every level. The second and third continue from the one before.
     if not study.trials:

@@ -42,7 +42,6 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--total-cost", type=float, default=400.0)
     arguments.add_argument("--n-trials", type=int)
-    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
     study = bmbo.create_study(
@@ -58,14 +57,12 @@ def main() -> None:
         },
         # From the cheapest to the one that counts. Costs can have any unit; here they are epochs.
         fidelities=[bmbo.Fidelity(1, cost=1), bmbo.Fidelity(5, cost=5), bmbo.Fidelity(25, cost=25)],
-        method=getattr(bmbo, given.method)(),
     )
     study.optimize(objective, total_cost=given.total_cost, n_trials=given.n_trials, batch_size=4)
 
     print(f"best loss {study.best_value:.4f} with {dict(study.best_params)}")
-    if given.method == "bmbo_gp":
-        choice = study.recommendation()
-        print(f"the model would choose {dict(choice.params)} and expects {choice.value:.4f} ± {choice.std:.4f}")
+    choice = study.recommendation()
+    print(f"the model would choose {dict(choice.params)} and expects {choice.value:.4f} ± {choice.std:.4f}")
 
 
 if __name__ == "__main__":

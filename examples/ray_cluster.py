@@ -25,7 +25,6 @@ def main() -> None:
     arguments.add_argument("--n-trials", type=int, default=60)
     arguments.add_argument("--n-workers", type=int, default=4)
     arguments.add_argument("--address", help="address of a cluster; by default a local Ray is started")
-    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     given = arguments.parse_args()
 
     study = bmbo.create_study(
@@ -34,7 +33,6 @@ def main() -> None:
         load_if_exists=True,
         space={"x": bmbo.Float(0, 1), "y": bmbo.Float(0, 1)},
         fidelities=[bmbo.Fidelity(1, cost=1), bmbo.Fidelity(10, cost=10)],
-        method=getattr(bmbo, given.method)(),
     )
     # num_cpus and num_gpus are the resources of each trial; num_gpus may be a fraction. A trial that takes longer than
     # the timeout is cancelled. A trial whose node is lost runs again on another node. For a local Ray, executor="ray"

@@ -18,7 +18,6 @@ def main() -> None:
     """Run the study, or the rest of it."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--n-trials", type=int, default=40)
-    arguments.add_argument("--method", choices=["bmbo_gp", "random_search"], default="bmbo_gp")
     arguments.add_argument("--crash-at", type=int, default=-1, metavar="TRIAL")
     given = arguments.parse_args()
 
@@ -36,7 +35,6 @@ def main() -> None:
         space={"x": bmbo.Float(0, 1), "y": bmbo.Float(0, 1)},
         fidelities=[bmbo.Fidelity("rough", cost=1), bmbo.Fidelity("exact", cost=5)],
         seed=1,
-        method=getattr(bmbo, given.method)(),
     )
     finished = sum(trial.value is not None for trial in study.trials)
     print(f"{finished} trials have finished before")

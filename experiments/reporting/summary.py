@@ -17,7 +17,7 @@ SHARES = (0.1, 0.25, 0.5, 1.0)
 RANDOM = "random"
 
 DEFAULT = "bmbo_gp"
-"""The default method of a study."""
+"""The method that all others are compared with, seed by seed."""
 
 OURS = ("bmbo", "screening")
 """The names of our own methods begin with one of these. All other methods are peers."""
