@@ -83,13 +83,18 @@ def _start_run(
     return OwnMethod(make_policy(), problem, seed=seed, batch_size=batch_size, starts=starts, total_cost=total_cost)
 
 
+def _make(name: str, *arguments: Any) -> Policy:
+    """Return a method by its name in `bmbo.methods`; JAX is loaded here, and only if this method needs it."""
+    return getattr(methods, name)(*arguments)
+
+
 def _entry(
-    name: str, make_policy: Callable[[], Policy], where: str, paper: str, differs: str, *, batch: bool = True
+    name: str, where: str, paper: str, differs: str, *, batch: bool = True, arguments: tuple[Any, ...] = ()
 ) -> MethodEntry:
-    """Describe a method by its name here, how its policy is made, and its name in `bmbo.methods`."""
+    """Describe a method by its name here, and its name and arguments in `bmbo.methods`."""
     return MethodEntry(
         name=name,
-        factory=partial(_start_run, make_policy=make_policy),
+        factory=partial(_start_run, make_policy=partial(_make, where, *arguments)),
         takes_starts=True,
         batch=batch,
         paper=paper,
@@ -103,42 +108,37 @@ DARN = "Li, Kirby, Zhe 2021, Batch Multi-Fidelity Bayesian Optimization with Dee
 OUR_FIT = "hyperparameters by our fitting of Gaussian processes"
 
 ENTRIES = (
-    _entry("random", methods.random_search, "random_search", "", "uniform, at the top fidelity alone"),
+    _entry("random", "random_search", "", "uniform, at the top fidelity alone"),
     _entry(
         "bmbo_darn",
-        methods.bmbo_darn,
         "bmbo_darn",
         DARN,
         "the default preset: surrogate, noise and confirmation as docs/design.md says",
     ),
-    _entry("bmbo_darn_paper", partial(methods.bmbo_darn, "paper"), "bmbo_darn", DARN, "the paper to the letter"),
-    _entry("bmbo_darn_1", methods.bmbo_darn_1, "bmbo_darn_1", DARN, "one query at a time", batch=False),
+    _entry("bmbo_darn_paper", "bmbo_darn", DARN, "the paper to the letter", arguments=("paper",)),
+    _entry("bmbo_darn_1", "bmbo_darn_1", DARN, "one query at a time", batch=False),
     _entry(
         "bmbo_gp",
-        methods.bmbo_gp,
         "bmbo_gp",
         DARN,
         "the same acquisition over a deep auto-regressive Gaussian process",
     ),
-    _entry("bmbo_gp_1", methods.bmbo_gp, "bmbo_gp", DARN, "as bmbo_gp, one query at a time", batch=False),
+    _entry("bmbo_gp_1", "bmbo_gp", DARN, "as bmbo_gp, one query at a time", batch=False),
     _entry(
         "bmbo_mixture",
-        methods.bmbo_mixture,
         "bmbo_mixture",
         DARN,
         "the same acquisition over a mixture of surrogates weighted by held-out density",
     ),
     _entry(
         "screening",
-        methods.screening,
         "screening",
         "",
         "ours: one exact Gaussian process over all levels, expected improvement at the top or a cheaper look first",
     ),
-    _entry("screening_1", methods.screening, "screening", "", "as screening, one query at a time", batch=False),
+    _entry("screening_1", "screening", "", "as screening, one query at a time", batch=False),
     _entry(
         "mf_gp_ucb",
-        methods.mf_gp_ucb,
         "mf_gp_ucb",
         "Kandasamy et al. 2016, Gaussian Process Bandit Optimisation with Multi-fidelity Evaluations",
         OUR_FIT,
@@ -146,7 +146,6 @@ ENTRIES = (
     ),
     _entry(
         "mf_mes",
-        methods.mf_mes,
         "mf_mes",
         "Takeno et al. 2020, Multi-fidelity Bayesian Optimization with Max-value Entropy Search",
         OUR_FIT,
@@ -154,14 +153,12 @@ ENTRIES = (
     ),
     _entry(
         "mf_mes_batch",
-        methods.mf_mes_batch,
         "mf_mes_batch",
         "Takeno et al. 2020, the parallel version",
         "places of a batch one after the other, as if each began a worker",
     ),
     _entry(
         "shtl",
-        methods.shtl,
         "shtl",
         "Perrone et al. 2018, Scalable Hyperparameter Transfer Learning",
         "levels as tasks, as the paper used it",
@@ -169,7 +166,6 @@ ENTRIES = (
     ),
     _entry(
         "dnn_mfbo",
-        methods.dnn_mfbo,
         "dnn_mfbo",
         "Li et al. 2020, Multi-Fidelity Bayesian Optimization via Deep Neural Networks",
         "our inference for the networks",
@@ -177,7 +173,6 @@ ENTRIES = (
     ),
     _entry(
         "sf_batch",
-        methods.sf_batch,
         "sf_batch",
         "Kandasamy et al. 2018, Parallelised Bayesian Optimisation via Thompson Sampling",
         "synchronous batches, top fidelity alone",

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import bmbo
+from bmbo import methods
 from bmbo.protocols import Recommendation
 from experiments.harness.method_interface import Job, MethodEntry, Optimiser
 from experiments.harness.run_record import Evaluation, Record
 from experiments.harness.run_settings import Settings, Task
 from experiments.harness.single_run import Run, header, starting_design
 from experiments.methods import METHODS
-from experiments.methods.own_methods import OwnMethod
+from experiments.methods.own_methods import ENTRIES, OwnMethod
 from experiments.problems import Benchmark
 from experiments.reporting.curves import cumulative_costs, curve
 
@@ -193,6 +194,13 @@ def test_our_methods_are_optimisers_that_keep_to_the_total_cost():
     optimiser.tell(jobs, [1.0, math.nan])
     assert optimiser.ask() == []
     assert optimiser.recommend() is None
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_every_method_of_ours_can_be_made_by_its_name(entry):
+    optimiser = entry.factory(ladder_problem(), 0, 4, [], 25.0)
+    assert optimiser.recommend() is None
+    assert entry.where.removeprefix("bmbo.methods.") in methods.__all__
 
 
 def test_our_method_with_a_surrogate_confirms_its_recommendation_once():
