@@ -6,6 +6,7 @@ python -m experiments report --out docs/results/comparison.md
 python -m experiments pack
 python -m experiments table lda --rows 0:200 --jobs 2
 python -m experiments standin lda
+python -m experiments reference --jobs 2
 """
 
 import argparse
@@ -17,11 +18,12 @@ from typing import Any
 from experiments.harness import registry
 from experiments.harness import run_record as records
 from experiments.harness.campaign import ENGINES, Campaign, SettingsDifferError
+from experiments.harness.find_references import find_all
 from experiments.harness.package_versions import version_of
 from experiments.harness.packed_records import pack, read_packed, unpack
 from experiments.harness.run_record import Record
 from experiments.harness.run_settings import Settings, Task
-from experiments.problems import APPLICATIONS, STAND_INS, DataMissingError
+from experiments.problems import APPLICATIONS, STAND_INS, DataMissingError, reference_values, suite
 from experiments.problems.benchmark import NUM_STARTS
 
 RECORDS = Path("experiments/records")
@@ -62,13 +64,18 @@ def _parser() -> argparse.ArgumentParser:
     packing = commands.add_parser("pack", help="pack the records into small tables that can be committed")
     unpacking = commands.add_parser("unpack", help="write packed records as single files, to continue from them")
     _add_tables(commands)
+    referring = commands.add_parser("reference", help="find the best known value and the random median of problems")
+    referring.add_argument("--problems", nargs="+", help="default: the development suite")
+    referring.add_argument("--jobs", type=int, default=1, help="problems at the same time")
+    referring.add_argument("--out", type=Path, default=reference_values.PATH, help="the table; default: the committed")
+    referring.add_argument("--quiet", action="store_true", help="show no progress bar")
     for command in (running, reporting, packing, unpacking):
         command.add_argument("--records", type=Path, default=RECORDS, help=f"folder of the records; default {RECORDS}")
     for command in (reporting, packing, unpacking):
         command.add_argument(
             "--packed", type=Path, default=PACKED, help=f"folder of the packed tables; default {PACKED}"
         )
-    for command in (listing, running, reporting):
+    for command in (listing, running, reporting, referring):
         command.add_argument("--plugin", action="append", default=[], help="your own module with ENTRIES or PROBLEMS")
     return parser
 
@@ -197,6 +204,15 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _reference(arguments: argparse.Namespace) -> int:
+    names: list[str] = arguments.problems or suite.names_of()
+    registry.check_names("problem", names, registry.problems(arguments.plugin))
+    found = find_all(names, jobs=arguments.jobs, plugins=arguments.plugin, show_progress=not arguments.quiet)
+    reference_values.write(found, arguments.out)
+    print(f"{arguments.out}: {len(found)} problems")
+    return 0
+
+
 def _all_records(arguments: argparse.Namespace) -> list[Record]:
     """Return the packed and the single records. If a run has both, the single one counts."""
     found = {record.task: record for record in read_packed(arguments.packed)}
@@ -257,6 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "unpack": _unpack,
         "table": _table,
         "standin": _standin,
+        "reference": _reference,
     }
     try:
         return commands[chosen.command](chosen)

@@ -18,24 +18,20 @@ total_samples set to the number of documents, one iteration of `fit` does the sa
 import hashlib
 import io
 import json
-import lzma
-import os
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import platformdirs
 from scipy.sparse import csr_matrix, load_npz, save_npz
 
 import bmbo
 from experiments.applications.application import Application, Config, Deadline, States
 from experiments.applications.training_cache import default_store
+from experiments.problems import newsgroups
 from experiments.problems.benchmark import DataMissingError
-from experiments.problems.data_files import VARIABLE
 
 EPOCHS = (1, 10, 50)
 
@@ -43,8 +39,6 @@ NUM_TRAINING, NUM_EVALUATION, NUM_WORDS = 5000, 2000, 1000
 
 DRAW_SEED = 0
 """Seed of the choice of documents. It is fixed, so that losses can be compared."""
-
-CORPUS = "20news_bydate.jsonl.xz"
 
 SLICE = 256
 """Documents between two checks of the deadline: the largest batch size. All other batch sizes divide it."""
@@ -75,44 +69,13 @@ class Corpus:
     evaluation: Counts
 
 
-def _without_headers(text: str) -> str:
-    return text.partition("\n\n")[2]
-
-
-def _texts_of_file(path: Path) -> tuple[Texts, Texts]:
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        posts = sorted((json.loads(line) for line in file), key=lambda post: post["id"])
-    training, evaluation = ([post["text"] for post in posts if post["split"] == split] for split in ("train", "test"))
-    return training, evaluation
-
-
-def _texts_of_source() -> tuple[Texts, Texts]:
-    """Return the texts that scikit-learn downloads and checks. Raise `DataMissingError` if that fails."""
-    from sklearn.datasets import fetch_20newsgroups
-
-    home = os.path.join(platformdirs.user_cache_dir("bmbo"), "data", "20news")
-    found: list[Texts] = []
-    for subset in ("train", "test"):
-        try:
-            bunch: Any = fetch_20newsgroups(data_home=home, subset=subset, shuffle=False)
-        except OSError as error:
-            raise DataMissingError(
-                f"20 Newsgroups cannot be fetched ({error}); set {VARIABLE} to a folder with {CORPUS}"
-            ) from error
-        # The group and the number, as in the file, so that both sources give the same documents.
-        ids = ["/".join(Path(name).parts[-2:]) for name in bunch.filenames]
-        found.append([text for _, text in sorted(zip(ids, bunch.data, strict=True))])
-    return found[0], found[1]
-
-
 def counted(training: Texts, evaluation: Texts, num_words: int = NUM_WORDS) -> Corpus:
     """Return the counts of the words that are most frequent in the training documents."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    # Two letters or more, because numbers and the remains of pictures tell nothing about a topic.
-    words = CountVectorizer(stop_words="english", max_features=num_words, token_pattern=r"(?u)\b[a-z][a-z]+\b")
-    counts = words.fit_transform([_without_headers(text) for text in training])
-    others = words.transform([_without_headers(text) for text in evaluation])
+    words = CountVectorizer(stop_words="english", max_features=num_words, token_pattern=newsgroups.WORDS)
+    counts = words.fit_transform([newsgroups.without_headers(text) for text in training])
+    others = words.transform([newsgroups.without_headers(text) for text in evaluation])
     return Corpus(csr_matrix(counts, dtype=np.float64), csr_matrix(others, dtype=np.float64))
 
 
@@ -134,18 +97,15 @@ def corpus() -> Corpus:
         import sklearn
     except ImportError as error:
         raise DataMissingError("lda needs scikit-learn: pip install scikit-learn") from error
-    given = os.environ.get(VARIABLE)
-    path = Path(given or "") / CORPUS
-    if given and not path.is_file():
-        raise DataMissingError(f"{VARIABLE} has no {CORPUS}; put it there, or unset {VARIABLE} to fetch it")
-    origin = hashlib.sha256(path.read_bytes()).hexdigest() if given else "scikit-learn"
+    path = newsgroups.corpus_file()
+    origin = "scikit-learn" if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
     made_by = ["lda counts", APPLICATION.version, origin, NUM_TRAINING, NUM_EVALUATION, NUM_WORDS, sklearn.__version__]
     key = hashlib.sha256(json.dumps(made_by).encode()).hexdigest()
     names = (f"{key}.training.npz", f"{key}.evaluation.npz")
     kept = [default_store().read(name) for name in names]
     if kept[0] is not None and kept[1] is not None:
         return Corpus(load_npz(io.BytesIO(kept[0])), load_npz(io.BytesIO(kept[1])))
-    training, evaluation = _texts_of_file(path) if given else _texts_of_source()
+    training, evaluation = ([post.text for post in part] for part in newsgroups.posts(path))
     found = counted(_drawn(training, NUM_TRAINING), _drawn(evaluation, NUM_EVALUATION))
     for name, counts in zip(names, (found.training, found.evaluation), strict=True):
         default_store().write(name, _packed(counts))

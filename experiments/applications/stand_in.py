@@ -217,12 +217,27 @@ class Objective:
         """Return the loss of a configuration at a level."""
         return _fitted(self.name)(config, level)
 
+    def at_top(self, configs: Sequence[Mapping[str, Any]]) -> list[float]:
+        """Return the losses of many configurations at the top, far quicker than one by one."""
+        fitted = _fitted(self.name)
+        points = np.array([fitted.space.encode(config) for config in configs], np.float64)
+        return fitted.losses(points)[:, -1].tolist()
+
 
 def benchmark(name: str) -> Benchmark:
     """Return the stand-in of an application as a problem of the comparisons. Its optimum is not known."""
     application = get_application(name)
     source = f"a regression on a table of {name}: not the application itself"
-    return Benchmark(f"{name}_standin", application.problem, Objective(name), None, source, lambda: _fitted(name))
+    objective = Objective(name)
+    return Benchmark(
+        f"{name}_standin",
+        application.problem,
+        objective,
+        None,
+        source,
+        lambda: _fitted(name),
+        many_at_top=objective.at_top,
+    )
 
 
 @dataclass(frozen=True)

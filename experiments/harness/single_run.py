@@ -84,7 +84,7 @@ class Run:
         settings: the rules of the run.
         emit: receives each evaluation.
         spent: the cost so far: that of the evaluations, and that of the starts, even if the method takes none.
-        best: the best value at the top, with its sign turned so that larger is better, and as it is.
+        best: the best value at the top, with its sign turned so that larger is better, and what it is without noise.
         held: the evaluations of the last batch. They wait for the recommendation that follows them.
     """
 
@@ -160,19 +160,23 @@ class Run:
 
     def _note(self, job: Job, value: float, *, batch: int, wall: float = 0.0, cpu: float = 0.0) -> None:
         at_top = job.level == self.benchmark.problem.ladder.top
-        top = value if at_top else self._judged(job)
-        self.best = max(self.best, (self.benchmark.problem.sign * value, value)) if at_top else self.best
+        if at_top:
+            # What counts is the value without noise, of the point that looks best with noise.
+            top = value if self.benchmark.exact is None else self.benchmark.exact(job.config)
+            self.best = max(self.best, (self.benchmark.problem.sign * value, top))
+        else:
+            top = self._judged(job)
         self.held.append(Evaluation(batch, job.level, rounded(value), rounded(top), wall, cpu))
 
     def _judged(self, job: Job) -> float | None:
         """Return the value of a job's configuration at the top, or None if the settings do not ask for it."""
-        return self.benchmark.evaluate(job.config, self.benchmark.problem.ladder.top) if self.settings.judged else None
+        return self.benchmark.exact_top(job.config) if self.settings.judged else None
 
     def _recommended(self, optimiser: Optimiser) -> float | None:
         """Return the true value at the top of the current recommendation."""
         config: Mapping[str, Any] | None = optimiser.recommend()
         if config is not None:
-            return self.benchmark.evaluate(config, self.benchmark.problem.ladder.top)
+            return self.benchmark.exact_top(config)
         return None if math.isnan(self.best[1]) else self.best[1]
 
     def _release(self, recommended: float | None) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from experiments.problems import lcbench, synthetic_functions
+from experiments.problems import function_variants, lcbench, live_training, synthetic_functions
 from experiments.problems.benchmark import Benchmark, DataMissingError
 
 APPLICATIONS = ("cnn", "lda", "boosting", "pinn")
@@ -26,11 +26,17 @@ def _stand_in(name: str) -> Benchmark:
     return stand_in.benchmark(name)
 
 
+FAMILIES: dict[str, dict[str, Callable[[], Benchmark]]] = {
+    "functions": {**synthetic_functions.PROBLEMS, **function_variants.PROBLEMS},
+    "lcbench": lcbench.PROBLEMS,
+    "scikit_learn": live_training.PROBLEMS,
+    "stand_ins": {f"{name}_standin": partial(_stand_in, name) for name in STAND_INS},
+    "applications": {name: partial(_application, name) for name in APPLICATIONS},
+}
+"""The problems by what they are made of."""
+
 PROBLEMS: dict[str, Callable[[], Benchmark]] = {
-    **synthetic_functions.PROBLEMS,
-    **lcbench.PROBLEMS,
-    **{name: partial(_application, name) for name in APPLICATIONS},
-    **{f"{name}_standin": partial(_stand_in, name) for name in STAND_INS},
+    name: make for family in FAMILIES.values() for name, make in family.items()
 }
 
-__all__ = ["APPLICATIONS", "PROBLEMS", "STAND_INS", "Benchmark", "DataMissingError"]
+__all__ = ["APPLICATIONS", "FAMILIES", "PROBLEMS", "STAND_INS", "Benchmark", "DataMissingError"]

@@ -1,6 +1,6 @@
 """Describe a problem of the comparisons: its objective, its optimum and its costs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,10 @@ class Benchmark:
         optimum: the best value at the top, or the best known one; None if it is not known.
         source: the publication.
         prepare: loads the data, or raises `DataMissingError`; called once before any run.
+        exact: returns the value of a configuration at the top without noise, which judges what a method found; None if
+            `evaluate` has no noise.
+        many_at_top: returns the values of many configurations at the top at once, without noise; None if that is no
+            quicker than one by one. Values may differ from those of `evaluate` by rounding.
     """
 
     name: str
@@ -37,6 +41,14 @@ class Benchmark:
     optimum: float | None
     source: str = ""
     prepare: Callable[[], object] = _nothing
+    exact: Callable[[Mapping[str, Any]], float] | None = None
+    many_at_top: Callable[[Sequence[Mapping[str, Any]]], list[float]] | None = None
+
+    def exact_top(self, config: Mapping[str, Any]) -> float:
+        """Return the value of a configuration at the top without noise."""
+        if self.exact is not None:
+            return self.exact(config)
+        return self.evaluate(config, self.problem.ladder.top)
 
     def start_cost(self, num_starts: int = NUM_STARTS) -> float:
         """Return the cost of the common starting design."""

@@ -18,7 +18,7 @@ from experiments.applications import boosting, lda
 from experiments.applications.application import Deadline, OutOfTimeError
 from experiments.applications.cached_evaluation import evaluate
 from experiments.applications.training_cache import MemoryStore, StoredStates
-from experiments.problems import PROBLEMS, DataMissingError
+from experiments.problems import PROBLEMS, DataMissingError, newsgroups
 
 # The applications read large data sets and train models.
 pytestmark = pytest.mark.slow
@@ -136,9 +136,9 @@ TOPICS: dict[str, Any] = {
 
 
 def texts(split, num):
-    path = Path(os.environ.get("BMBO_DATA", "nowhere")) / lda.CORPUS
+    path = Path(os.environ.get("BMBO_DATA", "nowhere")) / newsgroups.CORPUS
     if not path.is_file():
-        pytest.skip(f"BMBO_DATA names no folder with {lda.CORPUS}")
+        pytest.skip(f"BMBO_DATA names no folder with {newsgroups.CORPUS}")
     with lzma.open(path, "rt", encoding="utf-8") as file:
         posts = (json.loads(line) for line in file)
         return [post["text"] for post in itertools.islice((p for p in posts if p["split"] == split), num)]
@@ -202,17 +202,17 @@ def test_missing_documents_are_named(tmp_path, monkeypatch):
 
 def test_counts_are_made_once_and_kept(tmp_path, monkeypatch):
     posts = [
-        {"split": split, "id": f"g/{number}", "text": f"\n\nword other{'s' * (number % 3)} more"}
+        {"split": split, "id": f"g/{number}", "label": 0, "text": f"\n\nword other{'s' * (number % 3)} more"}
         for split in ("train", "test")
         for number in range(20)
     ]
-    (tmp_path / lda.CORPUS).write_bytes(lzma.compress("\n".join(map(json.dumps, posts)).encode()))
+    (tmp_path / newsgroups.CORPUS).write_bytes(lzma.compress("\n".join(map(json.dumps, posts)).encode()))
     monkeypatch.setenv("BMBO_DATA", str(tmp_path))
     monkeypatch.setenv("BMBO_EXPERIMENTS_CACHE", str(tmp_path / "kept"))
     lda.corpus.cache_clear()
     made = lda.corpus()
     assert made.training.shape[0] == made.evaluation.shape[0] == 20
-    monkeypatch.setattr(lda, "_texts_of_file", lambda _: pytest.fail("the texts were read again"))
+    monkeypatch.setattr(newsgroups, "posts", lambda _: pytest.fail("the texts were read again"))
     lda.corpus.cache_clear()
     again = lda.corpus()
     assert (again.training != made.training).nnz == (again.evaluation != made.evaluation).nnz == 0

@@ -78,7 +78,7 @@ def configurations(num, seed=0):
 def test_lcbench_has_the_bounds_and_scales_of_yahpo():
     path = Path(os.environ["BMBO_DATA"]) / "yahpo/lcbench/config_space.json"
     described = {each["name"]: each for each in json.loads(path.read_text())["hyperparameters"]}
-    assert set(lcbench.BEST_KNOWN) <= set(described["OpenML_task_id"]["choices"])
+    assert set(lcbench.TASKS) <= set(described["OpenML_task_id"]["choices"])
     for name, param in lcbench.SPACE.params:
         assert not isinstance(param, bmbo.Categorical)
         assert isinstance(param, bmbo.Int if described[name]["type"] == "uniform_int" else bmbo.Float)
@@ -89,7 +89,7 @@ def test_lcbench_has_the_bounds_and_scales_of_yahpo():
 
 
 @needs_data
-@pytest.mark.parametrize("task", lcbench.BEST_KNOWN)
+@pytest.mark.parametrize("task", lcbench.TASKS)
 def test_no_random_network_of_lcbench_beats_the_best_known(task):
     benchmark = PROBLEMS[f"lcbench_{task}"]()
     points = configurations(1000)
