@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from experiments.harness import registry
 from experiments.harness import run_record as records
 from experiments.harness.campaign import ENGINES, Campaign, SettingsDifferError
@@ -207,9 +209,10 @@ def _run(arguments: argparse.Namespace) -> int:
 def _reference(arguments: argparse.Namespace) -> int:
     names: list[str] = arguments.problems or suite.names_of()
     registry.check_names("problem", names, registry.problems(arguments.plugin))
-    found = find_all(names, jobs=arguments.jobs, plugins=arguments.plugin, show_progress=not arguments.quiet)
-    reference_values.write(found, arguments.out)
-    print(f"{arguments.out}: {len(found)} problems")
+    found = find_all(names, jobs=arguments.jobs, plugins=arguments.plugin)
+    for name, values in tqdm(found, total=len(names), disable=arguments.quiet):
+        reference_values.write({name: values}, arguments.out)
+    print(f"{arguments.out}: {len(names)} problems")
     return 0
 
 

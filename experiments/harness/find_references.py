@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from experiments.harness import registry
 from experiments.problems import Benchmark
@@ -129,21 +128,10 @@ def _find_by_name(name: str, plugins: Sequence[str], effort: Effort | None) -> R
 
 
 def find_all(
-    names: Sequence[str],
-    *,
-    jobs: int = 1,
-    plugins: Sequence[str] = (),
-    effort: Effort | None = None,
-    show_progress: bool = True,
-) -> dict[str, Reference]:
-    """Return the reference values of some problems, computed in several processes."""
-    found: dict[str, Reference] = {}
-    with (
-        ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
-        tqdm(total=len(names), disable=not show_progress) as bar,
-    ):
+    names: Sequence[str], *, jobs: int = 1, plugins: Sequence[str] = (), effort: Effort | None = None
+) -> Iterator[tuple[str, Reference]]:
+    """Yield the names and the reference values of some problems as they are found, by several processes."""
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         running = {pool.submit(_find_by_name, name, plugins, effort): name for name in names}
         for done in as_completed(running):
-            found[running[done]] = done.result()
-            bar.update()
-    return found
+            yield running[done], done.result()
