@@ -7,6 +7,8 @@ python -m experiments pack
 python -m experiments table lda --rows 0:200 --jobs 2
 python -m experiments standin lda
 python -m experiments reference --jobs 2
+python -m experiments run --suite development --methods random screening
+python -m experiments report --suite development --of screening
 """
 
 import argparse
@@ -25,11 +27,12 @@ from experiments.harness.package_versions import version_of
 from experiments.harness.packed_records import pack, read_packed, unpack
 from experiments.harness.run_record import Record
 from experiments.harness.run_settings import Settings, Task
-from experiments.problems import APPLICATIONS, STAND_INS, DataMissingError, reference_values, suite
+from experiments.problems import APPLICATIONS, STAND_INS, Benchmark, DataMissingError, reference_values, suite
 from experiments.problems.benchmark import NUM_STARTS
 
 RECORDS = Path("experiments/records")
 PACKED = Path("docs/results/records")
+PAGE = Path("docs/results/comparison.md")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -39,17 +42,17 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("list", help="list methods and problems")
     running = commands.add_parser("run", help="run methods on problems; continues where it stopped")
-    running.add_argument("--problems", nargs="+", required=True)
+    running.add_argument("--problems", nargs="+", help="names of problems; needed without --suite")
     running.add_argument("--methods", nargs="+", required=True)
-    running.add_argument("--seeds", type=int, default=5, help="number of seeds")
+    running.add_argument("--seeds", type=int, help="number of seeds; default 5, in a suite 10")
     running.add_argument("--first-seed", type=int, default=0)
     running.add_argument("--total-cost", type=float, help="cost of a run, starts included; default: each problem's own")
-    running.add_argument("--batch-size", type=int, default=5, help="jobs at once, if a method can; default 5")
-    running.add_argument("--num-starts", type=int, default=NUM_STARTS, help="random points per level; default 10")
+    running.add_argument("--num-starts", type=int, help="random points per level; default 10, in a suite 0")
     running.add_argument(
         "--unjudged",
-        action="store_true",
-        help="evaluate only the last recommendation outside the cost; then there is no curve like the paper's",
+        action=argparse.BooleanOptionalAction,
+        help="evaluate only the last recommendation outside the cost, so that there is no curve like the paper's; "
+        "this is so in a suite",
     )
     running.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     running.add_argument("--engine", choices=list(ENGINES), default="local")
@@ -58,11 +61,12 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--retry-failed", action="store_true", help="run tasks again that crashed or timed out before")
     running.add_argument("--quiet", action="store_true", help="show no progress bar")
     reporting = commands.add_parser("report", help="make tables and figures from the records")
-    reporting.add_argument("--out", type=Path, default=Path("docs/results/comparison.md"))
+    reporting.add_argument("--out", type=Path, help=f"the page; default {PAGE}, or a page named like the suite")
     reporting.add_argument("--figures", type=Path, help="folder of the figures; default: figures beside the page")
     reporting.add_argument("--problems", nargs="+", help="report on these problems only")
     reporting.add_argument("--methods", nargs="+", help="report on these methods only")
     reporting.add_argument("--uncharged", action="store_true", help="do not charge starts to methods that take none")
+    reporting.add_argument("--of", help="in a suite, compare this method with every other; default: the first")
     packing = commands.add_parser("pack", help="pack the records into small tables that can be committed")
     unpacking = commands.add_parser("unpack", help="write packed records as single files, to continue from them")
     _add_tables(commands)
@@ -72,10 +76,16 @@ def _parser() -> argparse.ArgumentParser:
     referring.add_argument("--out", type=Path, default=reference_values.PATH, help="the table; default: the committed")
     referring.add_argument("--quiet", action="store_true", help="show no progress bar")
     for command in (running, reporting, packing, unpacking):
-        command.add_argument("--records", type=Path, default=RECORDS, help=f"folder of the records; default {RECORDS}")
+        command.add_argument("--suite", choices=suite.SUITES, help="use the problems, rules and folders of a suite")
+        command.add_argument("--batch-size", type=int, help="jobs at once, if a method can; default 5, in a suite 1")
+        command.add_argument(
+            "--records", type=Path, help=f"folder of the records; default {RECORDS}, in a suite one of its own below it"
+        )
+    for command in (running, reporting):
+        command.add_argument("--half", choices=suite.HALVES, help="use one half of the problems of a suite")
     for command in (reporting, packing, unpacking):
         command.add_argument(
-            "--packed", type=Path, default=PACKED, help=f"folder of the packed tables; default {PACKED}"
+            "--packed", type=Path, help=f"folder of the packed tables; default {PACKED}, in a suite one below it"
         )
     for command in (listing, running, reporting, referring):
         command.add_argument("--plugin", action="append", default=[], help="your own module with ENTRIES or PROBLEMS")
@@ -99,6 +109,29 @@ def _add_tables(commands: Any) -> None:
     judging.add_argument("name", choices=STAND_INS)
     judging.add_argument("--table", type=Path, help="default: experiments/tables/NAME.csv")
     judging.add_argument("--out", type=Path, help="also write the printed page to this Markdown file")
+
+
+def _fill(arguments: argparse.Namespace) -> None:
+    """Give a value to every option that was left out: that of the suite, or that of a comparison without a suite."""
+    chosen: str | None = arguments.suite
+    half: str | None = getattr(arguments, "half", None)
+    if half and chosen is None:
+        raise ValueError(f"--half {half} is half of a suite; name it, such as --suite {suite.DEVELOPMENT}")
+    size: int = arguments.batch_size or (suite.BATCH_SIZE if chosen else 5)
+    own_folder = f"{chosen}-b{size}" if chosen else ""
+    defaults: dict[str, object] = {
+        "batch_size": size,
+        "seeds": suite.NUM_SEEDS if chosen else 5,
+        "num_starts": 0 if chosen else NUM_STARTS,
+        "unjudged": chosen is not None,
+        "out": PAGE.with_name(f"{'-'.join(filter(None, (own_folder, half)))}.md") if chosen else PAGE,
+        "records": RECORDS / own_folder,
+        "packed": PACKED / own_folder,
+        "problems": suite.names_of(half) if chosen else None,
+    }
+    for name, value in defaults.items():
+        if getattr(arguments, name, value) is None:
+            setattr(arguments, name, value)
 
 
 def _rows(text: str) -> range:
@@ -170,7 +203,17 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _total_cost(arguments: argparse.Namespace, benchmark: Benchmark) -> float:
+    """Return the cost of a run: the given one, that of the suite, or the problem's own."""
+    if arguments.total_cost:
+        return arguments.total_cost
+    return suite.total_cost(benchmark) if arguments.suite else benchmark.default_total_cost
+
+
 def _run(arguments: argparse.Namespace) -> int:
+    _fill(arguments)
+    if not arguments.problems:
+        raise ValueError("there are no problems to run; name some with --problems, or a suite with --suite")
     methods, problems = registry.methods(arguments.plugin), registry.problems(arguments.plugin)
     registry.check_names("problem", arguments.problems, problems)
     registry.check_names("method", arguments.methods, methods)
@@ -178,7 +221,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for name in arguments.problems:
         benchmark = problems[name]()
         benchmark.prepare()
-        total = arguments.total_cost or benchmark.default_total_cost
+        total = _total_cost(arguments, benchmark)
         if total <= benchmark.start_cost(arguments.num_starts):
             start = benchmark.start_cost(arguments.num_starts)
             raise ValueError(f"the starts of {name} cost {start:g}: the total cost of {total:g} must be more")
@@ -224,6 +267,7 @@ def _all_records(arguments: argparse.Namespace) -> list[Record]:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    _fill(arguments)
     # The import is here, because runs in an environment for peers do without matplotlib.
     try:
         from experiments.reporting.report import write_report  # noqa: PLC0415
@@ -255,12 +299,14 @@ def _given_options(arguments: argparse.Namespace) -> list[str]:
 
 
 def _pack(arguments: argparse.Namespace) -> int:
+    _fill(arguments)
     for path in pack(records.read_all(arguments.records), arguments.packed):
         print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
     return 0
 
 
 def _unpack(arguments: argparse.Namespace) -> int:
+    _fill(arguments)
     print(f"{unpack(arguments.packed, arguments.records)} records written to {arguments.records}")
     return 0
 

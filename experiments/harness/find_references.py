@@ -38,7 +38,7 @@ class Effort:
 QUICK, LIVE = Effort(400, 0, 0, 0), Effort(100, 100, 4, 40)
 """The effort where the optimum is known, and where an evaluation trains a model."""
 
-IN_BATCHES = Effort(400, 40_000, 64, 400)
+IN_BATCHES = Effort(400, 40_000, 128, 800)
 """The effort where thousands of evaluations at once take a moment."""
 
 FIRST_STEP, LAST_STEP = 0.3, 0.003

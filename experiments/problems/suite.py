@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable
 
 from experiments.problems import FAMILIES
+from experiments.problems.benchmark import Benchmark
 
 DEVELOPMENT = "development"
 
@@ -19,9 +20,18 @@ SUITE_FAMILIES = ("functions", "lcbench", "scikit_learn", "stand_ins")
 TOP_EVALUATIONS = 40
 """The cost of a run in evaluations at the top. A method begins with nothing, and its own start counts."""
 
+NUM_SEEDS = 10
+BATCH_SIZE = 1
+"""How a suite is run if nothing else is said. Runs with other batch sizes are kept apart."""
+
 TUNING, REPORT = "tuning", "report"
 
 HALVES = (TUNING, REPORT)
+
+
+def total_cost(benchmark: Benchmark) -> float:
+    """Return the cost of a run on a problem."""
+    return TOP_EVALUATIONS * benchmark.problem.ladder.costs[-1]
 
 
 def family_of(name: str) -> str:
