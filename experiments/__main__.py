@@ -270,6 +270,7 @@ def _report(arguments: argparse.Namespace) -> int:
     _fill(arguments)
     # The import is here, because runs in an environment for peers do without matplotlib.
     try:
+        from experiments.reporting import suite_page  # noqa: PLC0415
         from experiments.reporting.report import write_report  # noqa: PLC0415
     except ImportError as error:
         raise DataMissingError(f"a report needs matplotlib ({error}): pip install --group experiments") from error
@@ -280,12 +281,26 @@ def _report(arguments: argparse.Namespace) -> int:
         if (not arguments.problems or record.task.problem in arguments.problems)
         and (not arguments.methods or record.task.method in arguments.methods)
     ]
+    if arguments.suite:
+        page = suite_page.collect(kept, reference_values.read(), arguments.of)
+        suite_page.write_page(page, arguments.out, command=_suite_command(arguments))
+        print(f"{arguments.out} from {len(kept)} records")
+        return 0
     figures = arguments.figures or arguments.out.parent / "figures"
     command = "python -m experiments report " + " ".join(_given_options(arguments))
     entries = registry.methods(arguments.plugin)
     write_report(kept, entries, arguments.out, figures, charged=not arguments.uncharged, command=command.strip())
     print(f"{arguments.out} from {len(kept)} records")
     return 0
+
+
+def _suite_command(arguments: argparse.Namespace) -> str:
+    """Return the command that makes the page of a suite."""
+    said = ["--suite", arguments.suite, "--batch-size", str(arguments.batch_size)]
+    for name in ("half", "of"):
+        said += [f"--{name}", getattr(arguments, name)] if getattr(arguments, name) else []
+    said += ["--methods", *arguments.methods] if arguments.methods else []
+    return "python -m experiments report " + " ".join(said)
 
 
 def _given_options(arguments: argparse.Namespace) -> list[str]:

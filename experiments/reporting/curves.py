@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.harness.run_record import Evaluation, Record
+from experiments.harness.run_record import Record
 from experiments.harness.run_settings import Settings
 
 Floats = NDArray[np.float64]
@@ -46,25 +46,38 @@ def cumulative_costs(record: Record, charged: bool = True) -> Floats:
     return first + np.cumsum([costs[evaluation.level] for evaluation in record.evaluations], dtype=np.float64)
 
 
+def observed_values(record: Record) -> list[float | None]:
+    """Return, after each evaluation, the value without noise of the point with the best value observed at the top.
+
+    It is None before the first value. A user sees values with noise and chooses by them, but gets the one without.
+    """
+    top, sign = len(record.header["costs"]) - 1, 1.0 if record.header["maximise"] else -1.0
+    best, exact, found = -math.inf, None, list[float | None]()
+    for row in record.evaluations:
+        if row.level == top and row.value is not None and sign * row.value > best:
+            best, exact = sign * row.value, row.value if row.top is None else row.top
+        found.append(exact)
+    return found
+
+
 def curve(record: Record, kind: str, charged: bool = True) -> Curve:
     """Return one of the three curves of a run. It keeps its last value to the end, even if the run crashed."""
     if not record.evaluations:
         return Curve(np.zeros(0), np.zeros(0))
-    top = len(record.header["costs"]) - 1
-    values: dict[str, Callable[[Evaluation], float | None]] = {
-        "observed": lambda evaluation: evaluation.value if evaluation.level == top else None,
-        "recommended": lambda evaluation: evaluation.recommended,
-        "paper": lambda evaluation: evaluation.top,
-    }
     if kind == "paper" and not Settings(**record.header["settings"]).judged:
         return Curve(np.zeros(0), np.zeros(0))
-    losses = np.array([_loss(record, values[kind](evaluation)) for evaluation in record.evaluations])
+    values: dict[str, Callable[[], list[float | None]]] = {
+        "observed": lambda: observed_values(record),
+        "recommended": lambda: [evaluation.recommended for evaluation in record.evaluations],
+        "paper": lambda: [evaluation.top for evaluation in record.evaluations],
+    }
+    losses = np.array([_loss(record, value) for value in values[kind]()])
     if kind == "recommended":
         # A recommendation can get worse. It holds until the next one.
         known = np.where(np.isfinite(losses), np.arange(len(losses)), -1)
         last = np.maximum.accumulate(known)
         losses = np.where(last >= 0, losses[np.maximum(last, 0)], math.inf)
-    else:
+    elif kind == "paper":
         losses = np.minimum.accumulate(losses)
     return Curve(cumulative_costs(record, charged), losses)
 
