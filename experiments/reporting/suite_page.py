@@ -155,7 +155,8 @@ def _section(page: Page, family: str | None) -> str:
             _differences_table(whole, page.methods),
             "",
             f"The cost at which {page.chosen} reaches the other's final value, over the cost at which the other did;",
-            "then the same the other way round. Medians over problems and seeds, where never counts as infinite:",
+            "then the same the other way round. Medians over problems and seeds; never counts as infinite, and a dash",
+            "is an infinite median:",
             "",
             _costs_table(whole, page.methods),
         ]
