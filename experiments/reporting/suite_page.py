@@ -143,8 +143,11 @@ def _opening(page: Page, command: str) -> str:
 def _section(page: Page, family: str | None) -> str:
     common, whole = page.common(family), page.all_of(family)
     parts = [f"## {'All problems' if family is None else family.replace('_', ' ')}", ""]
-    parts += [f"{len(common)} of {len(whole)} problems have runs of all methods. These are averaged:", ""]
-    parts.append(_averages_table(common, page.methods) if common else "There is none.")
+    if common:
+        parts += [f"{len(common)} of {len(whole)} problems have runs of all methods. These are averaged:", ""]
+        parts.append(_averages_table(common, page.methods))
+    else:
+        parts.append(f"None of {len(whole)} problems has runs of all methods, so there are no averages.")
     if len(page.methods) > 1:
         parts += [
             "",
@@ -216,6 +219,8 @@ def _worst_section(page: Page) -> str:
         rows.append((-gap, [*cells, f"{own[1] - means[best][1]:+.4f}"]))
     head = ["problem", "family", "best other", "difference", f"{page.chosen}", "best other's", "difference at 25%"]
     worst = [row for _, row in sorted(rows, key=lambda row: row[0])[:NUM_WORST]]
+    if not rows:
+        return ""
     return "\n".join(
         [
             f"## Where {page.chosen} is worst",

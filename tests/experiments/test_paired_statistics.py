@@ -164,6 +164,14 @@ def test_a_half_without_records_and_mixed_settings_are_refused(tmp_path, capsys)
     assert "the records of branin were made with" in capsys.readouterr().err
 
 
+def test_methods_without_a_common_problem_have_no_averages(tmp_path):
+    made = [record_of("good", "branin", losses=(5.0,)), record_of("random", "levy", losses=(5.0,))]
+    suite_page.write_page(suite_page.collect(made, {"branin": SCALE, "levy": SCALE}), tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text()
+    assert "None of 2 problems has runs of all methods" in page
+    assert "is worst" not in page
+
+
 def test_a_better_record_than_the_table_is_named():
     lucky = record_of("good", "p", losses=(-5.0,))
     page = suite_page.collect([lucky, record_of("random", "p", losses=(5.0,))], {"p": SCALE}, "good")
