@@ -101,7 +101,7 @@ def _scales(base: Synthetic) -> tuple[tuple[float, float], ...]:
 
 @dataclass(frozen=True)
 class Ackley:
-    """Ackley's function, many shallow holes around one deep one."""
+    """Evaluate Ackley's function: many shallow holes around one deep one."""
 
     centre: tuple[float, ...]
     depth: float = 20.0
@@ -116,7 +116,7 @@ class Ackley:
 
 @dataclass(frozen=True)
 class Rosenbrock:
-    """Rosenbrock's function, a long curved valley."""
+    """Evaluate Rosenbrock's function: a long curved valley."""
 
     steepness: float = 100.0
     shift: float = 0.0
@@ -130,7 +130,7 @@ class Rosenbrock:
 
 @dataclass(frozen=True)
 class StyblinskiTang:
-    """The function of Styblinski and Tang, a sum over coordinates with two holes each."""
+    """Evaluate the function of Styblinski and Tang: a sum over coordinates with two holes each."""
 
     tilt: float = 5.0
 
@@ -141,7 +141,7 @@ class StyblinskiTang:
 
 @dataclass(frozen=True)
 class Waves:
-    """A smooth function that has nothing to do with any other."""
+    """Evaluate a smooth function that has nothing to do with any other."""
 
     def __call__(self, x: Floats) -> Floats:
         """See `Formula`."""
