@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import qmc
 
 from bmbo.acquisition.host_search import is_unordered
 from bmbo.acquisition.look_or_evaluate import Taken
@@ -85,6 +84,9 @@ class LadderStart:
 
 def space_filling(space: Space, num: int, seed: int) -> Floats:
     """Return points [num d] that fill the space; with one seed, fewer points are the first of more points."""
+    # Imported here: SciPy's statistics load slowly, and a run that goes on is past its start.
+    from scipy.stats import qmc  # noqa: PLC0415
+
     params = [param for _, param in space.params]
     widths = [1 if is_unordered(param) else param.dim for param in params]
     size = 2 ** math.ceil(math.log2(max(num, 2)))

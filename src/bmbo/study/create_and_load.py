@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bmbo import methods
 from bmbo.ledger import Ledger, Storage, folder_of
 from bmbo.ledger.study_definition import StudyDefinition
-from bmbo.methods import screening
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.problem.foreign_spaces import as_space
 from bmbo.problem.number_checks import whole_number
@@ -76,4 +76,4 @@ def load_study(
 
 def _study(ledger: Ledger, method: Policy | None, root: str | Path | None) -> Study:
     folder = root_in(folder_of(ledger.storage), ledger.name) if root is None else Path(root)
-    return Study(ledger, screening() if method is None else method, folder)
+    return Study(ledger, methods.screening() if method is None else method, folder)
