@@ -1,7 +1,10 @@
 """The evidence of the joint process: its value by definition, its gradient by finite differences."""
 
+import math
+
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from bmbo.surrogates.joint_gp.distances import scaled, squares
 from bmbo.surrogates.joint_gp.prior_and_evidence import REFUSED, Evidence
@@ -33,7 +36,13 @@ def test_the_evidence_is_the_density_of_values_and_hyperparameters():
     num_params = len(SPACE.params)
     spread[:num_params, :num_params] += PRIOR.scale_sd**2
     off = theta - layout.mean
-    of_theta = 0.5 * off @ np.linalg.solve(spread, off)
+    off[layout.links] = 0.0
+    links = theta[layout.links]
+    alike = norm.pdf(links, PRIOR.link, PRIOR.link_sd)
+    density = (1.0 - PRIOR.unlike) * alike + PRIOR.unlike * norm.pdf(links, 0.0, PRIOR.unlike_sd)
+    # The evidence leaves out the constant of a Gaussian of the deviation `link_sd` for each link.
+    of_links = -np.log(density).sum() - len(links) * math.log(PRIOR.link_sd * math.sqrt(2.0 * math.pi))
+    of_theta = 0.5 * off @ np.linalg.solve(spread, off) + of_links
     assert Evidence(data, layout, "matern")(theta)[0] == pytest.approx(of_values + of_theta)
 
 

@@ -19,7 +19,7 @@ FIRST_SEARCH = 4
 SHORTER = 1.2
 """How much shorter, in the logarithm, the length-scales of the second start are."""
 FEW = 80
-"""Up to so many outcomes, the search has a second start. With more, it goes to the same place from both."""
+"""Up to so many outcomes, the search starts from shorter length-scales too. With more, it goes to the same place."""
 LOG_ODDS = {"gaussian": -1.0}
 """Prior odds of a kernel against the others. Few objectives are analytic, and false certainty is expensive."""
 NEGLIGIBLE = 0.05
@@ -71,9 +71,7 @@ class JointGP:
         if isinstance(carry, Found) and carry.data == key:
             return carry
         layout = Layout(len(data.space.params), data.num_levels, self.prior)
-        short = layout.mean.copy()
-        short[: layout.num_params] -= SHORTER
-        starts = [layout.mean, short] if len(data) <= FEW else [layout.mean]
+        starts = _starts(layout, len(data))
         distances = squares(data.space, data.unit)
         vectors: list[Floats] = []
         heights: list[float] = []
@@ -86,6 +84,22 @@ class JointGP:
         kept = [place for place in range(len(self.kernels)) if weights[place] >= NEGLIGIBLE]
         hypers = tuple(layout.read(vectors[place], self.kernels[place]) for place in kept)
         return Found(key, hypers, weights[kept] / weights[kept].sum())
+
+
+def _starts(layout: Layout, num: int) -> list[Floats]:
+    """Return where the search for hyperparameters starts."""
+    starts = [layout.mean]
+    if num <= FEW:
+        short = layout.mean.copy()
+        short[: layout.num_params] -= SHORTER
+        starts.append(short)
+    if len(layout.links) and layout.prior.unlike > 0.0:
+        # The density of the links has two maxima: a search that starts with resemblance may never leave it.
+        unlike = layout.mean.copy()
+        unlike[: layout.num_params] -= 0.5 * SHORTER
+        unlike[layout.links] = 0.0
+        starts.append(unlike)
+    return starts
 
 
 def scheduled(num: int, growth: float) -> int:

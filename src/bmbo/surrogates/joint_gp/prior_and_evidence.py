@@ -24,15 +24,20 @@ FARTHEST = 15.0
 
 @dataclass(frozen=True)
 class Prior:
-    """Describe the priors of the hyperparameters. All are Gaussian, and values are standardised.
+    """Describe the priors of the hyperparameters. All but the links' are Gaussian, and values are standardised.
+
+    A link has a mixture of two Gaussians. With the first, a level resembles those below it. The second has its centre
+    at zero, because a cheap level can be useless, or be large where the target is small.
 
     Attributes:
         length: mean logarithm of a length-scale, less half the logarithm of the number of parameters.
         length_sd: deviation of each parameter's logarithm from what all parameters share.
         scale_sd: deviation of what all parameters share.
         factor_sd: deviation of the logarithm by which all length-scales of a higher process differ from the first.
-        link: mean loading of a level on the process of a lower one.
+        link: mean loading of a level on the process of a lower one, if the two levels resemble each other.
         link_sd: deviation of that loading.
+        unlike: prior probability that they do not; 0 leaves the first Gaussian alone.
+        unlike_sd: deviation of the loading from zero in that case.
         own: median loading of a level above the first on the process that enters with it.
         own_sd: deviation of the logarithm of that loading.
         noise: median variance of the noise.
@@ -47,6 +52,8 @@ class Prior:
     factor_sd: float = 0.5
     link: float = 0.8
     link_sd: float = 0.4
+    unlike: float = 0.2
+    unlike_sd: float = 0.8
     own: float = 0.5
     own_sd: float = 1.0
     noise: float = 1e-4
@@ -82,6 +89,7 @@ class Layout:
         self.rows, self.columns = np.tril_indices(num_levels)
         self.diagonal = self.rows == self.columns
         self.first = num_params + num_levels - 1
+        self.links = self.first + np.flatnonzero(~self.diagonal)
         self.noises = self.first + len(self.rows)
         # Values are standardised, so that the first loading is about one.
         own = np.where(self.rows == 0, 0.0, math.log(prior.own))
@@ -111,7 +119,22 @@ class Layout:
         own, shared = self.prior.length_sd**2, self.prior.scale_sd**2
         lengths = slice(0, self.num_params)
         gradient[lengths] -= shared / (own * (own + self.num_params * shared)) * off[lengths].sum()
-        return 0.5 * float(off @ gradient), gradient
+        gradient[self.links] = 0.0
+        height = 0.5 * float(off @ gradient)
+        of_links, gradient[self.links] = self._penalty_of_links(theta[self.links])
+        return height + of_links, gradient
+
+    def _penalty_of_links(self, link: Floats) -> tuple[float, Floats]:
+        """Return minus the log density of the links, up to a constant, and its gradient."""
+        prior = self.prior
+        slope_alike, slope_unlike = (link - prior.link) / prior.link_sd**2, link / prior.unlike_sd**2
+        alike = math.log1p(-prior.unlike) - 0.5 * (link - prior.link) * slope_alike
+        if prior.unlike == 0.0:
+            return -float(alike.sum()), slope_alike
+        unlike = math.log(prior.unlike * prior.link_sd / prior.unlike_sd) - 0.5 * link * slope_unlike
+        both = np.logaddexp(alike, unlike)
+        share = np.exp(alike - both)
+        return -float(both.sum()), share * slope_alike + (1.0 - share) * slope_unlike
 
     def read(self, theta: Floats, kernel: str) -> Hyperparameters:
         """Return the readable form of a vector."""
