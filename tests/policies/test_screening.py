@@ -194,11 +194,14 @@ def test_the_start_has_fewer_points_where_levels_are_dear_or_trials_are_few():
     assert start.sizes(3, (1.0,), 40.0, None) == [6]
 
 
-def test_first_points_fill_the_space_and_fewer_are_the_first_of_more():
+def test_first_points_fill_the_space():
     points = space_filling(MIXED, 9, 0)
-    assert np.array_equal(points[:5], space_filling(MIXED, 5, 0))
     assert (points[:, MIXED.blocks[2]].sum(0) > 0).all()
     assert np.array_equal(MIXED.snap(points), points)
+    spread = space_filling(PLANE, 8, 0)
+    assert np.array_equal(np.sort((8 * spread).astype(int), axis=0), np.repeat(np.arange(8)[:, None], 2, 1))
+    assert np.array_equal(space_filling(PLANE, 8, 0), spread)
+    assert not np.array_equal(space_filling(PLANE, 8, 1), spread)
 
 
 def test_the_best_point_below_climbs_unless_it_was_asked_there():

@@ -83,24 +83,21 @@ class LadderStart:
 
 
 def space_filling(space: Space, num: int, seed: int) -> Floats:
-    """Return points [num d] that fill the space; with one seed, fewer points are the first of more points."""
-    # Imported here: SciPy's statistics load slowly, and a run that goes on is past its start.
-    from scipy.stats import qmc  # noqa: PLC0415
+    """Return points [num d] that fill the space: a Latin hypercube, in which each parameter takes evenly spread values.
 
-    params = [param for _, param in space.params]
-    widths = [1 if is_unordered(param) else param.dim for param in params]
-    size = 2 ** math.ceil(math.log2(max(num, 2)))
-    sequence = qmc.Sobol(sum(widths), scramble=True, rng=np.random.default_rng(seed)).random(size)
-    points = np.zeros((size, space.dim))
-    column = 0
-    for param, block, width in zip(params, space.blocks, widths, strict=True):
-        here = sequence[:, column : column + width]
+    SciPy's sequences would do as well, but they load for longer than everything else that a first batch needs.
+    """
+    rng = np.random.default_rng(seed)
+    points = np.zeros((num, space.dim))
+    for (_, param), block in zip(space.params, space.blocks, strict=True):
+        width = 1 if is_unordered(param) else param.dim
+        ranks = np.argsort(rng.random((num, width)), axis=0)
+        here = (ranks + rng.random((num, width))) / num
         if is_unordered(param):
             points[:, block] = np.eye(param.dim)[np.minimum((here[:, 0] * param.dim).astype(int), param.dim - 1)]
         else:
             points[:, block] = here
-        column += width
-    return space.snap(points)[:num]
+    return space.snap(points)
 
 
 def promoted(observations: Observations, taken: Taken, level: int) -> Floats | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from bmbo.acquisition.look_or_evaluate import Belief, LookOrEvaluate, Taken
 from bmbo.history import History, Query
@@ -54,9 +55,10 @@ class Screening:
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`. Without enough budget for an evaluation at the top, there are no queries."""
-        batch = _Batch(self, seed, history, num, carry)
-        while batch.has_room:
-            batch.add()
+        with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would only wait for each other
+            batch = _Batch(self, seed, history, num, carry)
+            while batch.has_room:
+                batch.add()
         return batch.queries, batch.carry
 
     def recommendation(self, seed: int, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
@@ -68,8 +70,9 @@ class Screening:
         rows = at_top if len(at_top) else known
         points, sign = observations.unit[rows], history.problem.sign
         try:
-            posteriors, carry = self.surrogate.fit(observations, carry)
-            moments = [part.moments(points, observations.top) for part in posteriors.parts]
+            with threadpool_limits(1, user_api="blas"):
+                posteriors, carry = self.surrogate.fit(observations, carry)
+                moments = [part.moments(points, observations.top) for part in posteriors.parts]
         except (ArithmeticError, ValueError) as error:
             logger.warning("the fit to %d outcomes failed (%s): the best value is recommended", len(known), error)
             values = observations.value[rows]
