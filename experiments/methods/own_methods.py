@@ -70,7 +70,7 @@ class OwnMethod:
         self._history = self._history.with_outcome(trial.number, Outcome.of(value, cost))
 
 
-def _start_run(
+def start_run(
     problem: Problem,
     seed: int,
     batch_size: int,
@@ -94,7 +94,7 @@ def _entry(
     """Describe a method by its name here, and its name and arguments in `bmbo.methods`."""
     return MethodEntry(
         name=name,
-        factory=partial(_start_run, make_policy=partial(_make, where, *arguments)),
+        factory=partial(start_run, make_policy=partial(_make, where, *arguments)),
         takes_starts=True,
         batch=batch,
         paper=paper,

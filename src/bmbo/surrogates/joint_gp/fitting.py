@@ -20,8 +20,6 @@ SHORTER = 1.2
 """How much shorter, in the logarithm, the length-scales of the second start are."""
 FEW = 80
 """Up to so many outcomes, the search starts from shorter length-scales too. With more, it goes to the same place."""
-LOG_ODDS = {"gaussian": -1.0}
-"""Prior odds of a kernel against the others. Few objectives are analytic, and false certainty is expensive."""
 NEGLIGIBLE = 0.05
 """Weight below which a kernel is left out."""
 
@@ -78,7 +76,7 @@ class JointGP:
         for kernel in self.kernels:
             theta, height = best_hyperparameters(Evidence(data, layout, kernel, distances), starts, self.steps)
             vectors.append(theta)
-            heights.append(height - LOG_ODDS.get(kernel, 0.0))
+            heights.append(height)
         weights = np.exp(min(heights) - np.array(heights))
         weights /= weights.sum()
         kept = [place for place in range(len(self.kernels)) if weights[place] >= NEGLIGIBLE]
