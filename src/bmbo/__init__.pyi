@@ -14,7 +14,15 @@ from . import (
 from .history import History, Outcome, Query
 from .methods import bmbo_darn, bmbo_gp, random_search, screening
 from .problem import Categorical, Fidelity, Float, Int, Ladder, Problem, Space
-from .study import Study, StudyRecommendation, Trial, create_study, load_study
+from .study import (
+    Study,
+    StudyRecommendation,
+    TooManyFailuresError,
+    Trial,
+    create_study,
+    delete_study,
+    load_study,
+)
 
 __version__: str
 
@@ -31,11 +39,13 @@ __all__ = [
     "Space",
     "Study",
     "StudyRecommendation",
+    "TooManyFailuresError",
     "Trial",
     "acquisition",
     "bmbo_darn",
     "bmbo_gp",
     "create_study",
+    "delete_study",
     "executors",
     "history",
     "inference",

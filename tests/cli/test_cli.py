@@ -86,7 +86,7 @@ def test_scripts_read_json(said):
     assert [trial["value"] for trial in listed] == [trial.value for trial in history.trials]
 
     state = json.loads(said("status", "study.toml", "--json")[1])
-    assert state["trials"] == {"complete": 6, "failed": 0, "running": 0, "waiting": 0}
+    assert state["trials"] == {"complete": 6, "dropped": 0, "failed": 0, "running": 0, "waiting": 0}
     assert [level["complete"] for level in state["levels"]] == [0, 6]
     assert (state["spent"], state["planner"], state["running"]) == (30.0, None, [])
 

@@ -148,6 +148,16 @@ def test_a_failure_at_a_level_without_values_is_left_out():
     assert int(data.mask.sum()) == 1
 
 
+def test_a_failure_that_a_value_has_replaced_is_left_out():
+    history = history_of([(2, None), (2, 5.0)])
+    assert int(Dataset.of(history).mask.sum()) == 2
+    history = history.asked(history.trials[0].query).with_outcome(2, Outcome(3.0, 1.0))
+    numbers, values = observed(history, 2, history.learned_from)
+    np.testing.assert_allclose(np.sort(values), [3.0, 5.0], rtol=1e-6)
+    np.testing.assert_allclose(numbers, [1, 0])
+    assert int(Dataset.of(history).mask.sum()) == 2
+
+
 def test_rows_are_in_the_order_of_numbers_whatever_arrived_first():
     history = History(Problem(SPACE, LADDER, maximise=True))
     for number in range(3):

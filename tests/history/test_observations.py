@@ -23,3 +23,10 @@ def test_outcomes_are_in_the_order_of_trials_and_what_is_in_flight_is_left_out()
 
 def test_a_history_without_outcomes_has_no_rows():
     assert Observations.of(History(PROBLEM)).unit.shape == (0, 2)
+
+
+def test_a_failure_that_a_value_has_replaced_is_left_out():
+    history = History(PROBLEM).asked(Query((0.5, 0.5), 1)).with_outcome(0, Outcome(None, 1.0, error="it broke"))
+    assert np.isnan(Observations.of(history).value).all()
+    history = history.asked(Query((0.5, 0.5), 1)).with_outcome(1, Outcome(2.0, 10.0))
+    assert Observations.of(history).value.tolist() == [-2.0]

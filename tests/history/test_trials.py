@@ -1,6 +1,7 @@
 """Queries, outcomes and the history."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -206,3 +207,45 @@ def test_where_only_failures_are_known_their_duration_is_the_price():
 def test_a_level_that_nothing_is_known_of_is_priced_like_the_others(values, told, costs):
     history = history_of(measured(*values), *((at, Outcome(1.0, secs, seconds=secs)) for at, secs in told.items()))
     assert history.priced.ladder.costs == pytest.approx(costs)
+
+
+def marked(history, **marks):
+    """The history with marks on some of its trials: names of marks and lists of numbers."""
+    trials = [replace(t, **{mark: t.number in numbers for mark, numbers in marks.items()}) for t in history.trials]
+    return replace(history, trials=tuple(trials))
+
+
+BROKEN = Outcome(None, 3.0, error="boom")
+
+
+def test_a_dropped_trial_is_known_to_nobody_and_its_cost_stays_spent():
+    history = history_of(EMPTY.problem, (TOP, Outcome(1.0, 10.0)), (TOP, Outcome(2.0, 10.0)), (0, BROKEN))
+    less = marked(history, dropped=[0, 2])
+    assert [t.number for t in less.kept] == [1]
+    assert less.told == less.done == less.learned_from == less.kept
+    assert less.failed == ()
+    assert less.best is not None
+    assert less.best.number == 1
+    assert len(less.trials) == 3
+    assert less.spent == history.spent == 23.0
+
+
+def test_a_cost_that_was_given_back_is_not_spent():
+    history = history_of(EMPTY.problem, (TOP, Outcome(1.0, 10.0)), (0, BROKEN))
+    assert marked(history, refunded=[1]).spent == 10.0
+    assert marked(history, refunded=[1]).failed == marked(history, refunded=[1]).trials[1:]
+
+
+@pytest.mark.parametrize("value_first", [True, False])
+def test_a_model_does_not_see_failures_that_a_value_has_replaced(value_first):
+    results = [(TOP, Outcome(1.0, 10.0)), (TOP, BROKEN)]
+    history = history_of(EMPTY.problem, *(results if value_first else results[::-1]), (0, BROKEN))
+    # The failure at the other level is one still.
+    assert [(t.query.level, t.value) for t in history.learned_from] == [(TOP, 1.0), (0, None)]
+    assert len(history.failed) == 2
+    elsewhere = EMPTY.asked(Query((0.5, 0.25), TOP)).asked(Query((0.5, 0.5), TOP))
+    elsewhere = elsewhere.with_outcome(0, BROKEN).with_outcome(1, Outcome(1.0, 10.0))
+    assert elsewhere.learned_from == elsewhere.trials
+    # A dropped value replaces nothing.
+    number = next(t.number for t in history.trials if t.value is not None)
+    assert [t.value for t in marked(history, dropped=[number]).learned_from] == [None, None]

@@ -11,7 +11,7 @@ from optuna.storages.journal._base import BaseJournalBackend, BaseJournalSnapsho
 from optuna.trial import TrialState
 
 from bmbo.history import Outcome, Query
-from bmbo.ledger import Ledger, folder_of, open_storage, redacted
+from bmbo.ledger import Ledger, Owner, folder_of, open_storage, redacted
 from bmbo.ledger.storages import with_retries
 from bmbo.ledger.study_definition import StudyDefinition
 from bmbo.problem import Fidelity, Int, Ladder, Space
@@ -185,6 +185,53 @@ def test_a_whole_trial_of_optunas_counts_at_the_top(storage):
     assert best is not None
     assert best.outcome is not None
     assert (best.number, best.value, best.query.level, best.outcome.cost) == (1, 2.0, 2, 50.0)
+
+
+def test_dropped_and_refunded_trials_are_marked_for_every_reader_and_nothing_is_lost(storage):
+    ledger = ledger_in(storage)
+    first, second, third = planned(ledger)
+    for entry in (first, second):
+        assert ledger.claim(entry, "me")
+        ledger.finish(entry, Outcome(None, 2.0, error="it broke"), "me")
+    assert ledger.drop(ledger.read().entries[0])
+    ledger.refund(second)
+    assert ledger.drop(third), "a trial that waits is taken out of the queue"
+    for reader in (ledger, ledger_in(storage)):
+        entries, history = reader.read().entries, reader.read().history
+        assert [entry.state for entry in entries] == ["dropped", "failed", "dropped"]
+        assert [trial.dropped for trial in history.trials] == [True, False, True]
+        assert [trial.refunded for trial in history.trials] == [False, True, True]
+        assert [trial.outcome and trial.outcome.error for trial in history.trials][:2] == ["it broke"] * 2
+        assert history.spent == 2.0
+        assert reader.read().waiting == ()
+    seen = optuna.load_study(study_name="study", storage=open_storage(storage))
+    assert [trial.state for trial in seen.trials] == [TrialState.FAIL] * 3
+
+
+def test_a_running_trial_is_not_dropped(storage):
+    ledger = ledger_in(storage)
+    entry, waiting, _ = planned(ledger)
+    assert ledger.claim(entry, "me")
+    assert not ledger.drop(ledger.read().entries[0])
+    # Another process is quicker than one that still sees the trial waiting.
+    assert ledger.claim(waiting, "me")
+    assert not ledger.drop(waiting)
+    assert [entry.state for entry in ledger.read().entries] == ["running", "running", "waiting"]
+
+
+def test_a_deleted_study_and_the_record_of_its_planners_are_gone(storage):
+    ledger, other = ledger_in(storage), ledger_in(storage, name="other")
+    planned(ledger)
+    lease = ledger.lease(Owner.new(), 60.0)
+    assert lease.acquire()
+    planned(other)
+    ledger.delete()
+    ledger.delete()
+    opened = open_storage(storage)
+    assert [study.study_name for study in opened.get_all_studies()] == ["other"]
+    assert len(other.read().entries) == 3
+    with pytest.raises(ValueError, match="there is no study 'study'"):
+        Ledger.load(opened, "study")
 
 
 # Storages.

@@ -86,7 +86,7 @@ class Rules:
         unchecked = [
             trial
             for trial in later
-            if trial.number in values and trial.query.level > 0 and not _is_checked(trial, history.trials)
+            if trial.number in values and trial.query.level > 0 and not _is_checked(trial, history.kept)
         ]
         last = unchecked[-1] if unchecked else None
         return cls(
@@ -204,7 +204,7 @@ def _split(history: History, num_startup: int) -> tuple[list[TrialRecord], list[
     start: list[TrialRecord] = []
     later: list[TrialRecord] = []
     counts = [0] * history.problem.ladder.num_levels
-    for trial in history.trials:
+    for trial in history.kept:
         counts[trial.query.level] += 1
         if counts[trial.query.level] <= num_startup:
             start.append(trial)

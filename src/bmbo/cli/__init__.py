@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Sequence
 
 from bmbo.cli.arguments import UsageError, parser
+from bmbo.cli.change_commands import delete, drop, retry
 from bmbo.cli.read_commands import best, export, status, trials
 from bmbo.cli.run_commands import INTERRUPTED, OK, TERMINATED, Terminated, resume, run, worker
 from bmbo.cli.text_output import message_line, print_message
@@ -18,6 +19,9 @@ COMMANDS = {
     "run": run,
     "resume": resume,
     "worker": worker,
+    "retry": retry,
+    "drop": drop,
+    "delete": delete,
     "status": status,
     "best": best,
     "trials": trials,

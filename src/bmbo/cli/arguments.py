@@ -12,7 +12,7 @@ from bmbo.cli.study_file import METHOD_NAMES, StudyFile
 from bmbo.cli.text_output import PROGRAM
 from bmbo.ledger.trial_mapping import State
 from bmbo.problem.number_checks import Number, positive_number, whole_number
-from bmbo.study.run_options import RUN_CHOICES, run_option_kinds
+from bmbo.study.run_options import RUN_CHOICES, least_of, run_option_kinds
 
 STORAGE_HELP = "where the study is kept, such as sqlite:///study.db"
 
@@ -28,6 +28,7 @@ RUN_OPTION_HELP: Mapping[str, tuple[str | None, str]] = {
     "asynchronous": (None, "plan whenever a worker is free"),
     "trial_timeout": ("S", "a trial that runs longer has failed"),
     "catch": (None, "go on after a failed trial (the default)"),
+    "max_failures": ("N", "end when the first N trials of this run all failed; 0 for never, 5 by default"),
 }
 """The help text of each run option of the command line, and a letter for its value; `RunOptions` has the types."""
 
@@ -35,6 +36,7 @@ DESCRIPTION = "Batch multi-fidelity Bayesian optimisation of anything that can b
 EPILOG = """\
 a first study:   bmbo run study.toml
 later:           bmbo status study.toml;  bmbo best study.toml --json
+after failures:  bmbo retry study.toml --refund;  bmbo resume study.toml
 on more nodes:   bmbo worker study.toml
 Where no storage is given, the environment variable BMBO_STORAGE is used: a place for a URL with a password.
 """
@@ -79,14 +81,15 @@ class ChosenStudy:
         return cls(name, storage, file)
 
 
-def _positive(kind: Callable[[str], Number]) -> Callable[[str], Number]:
-    """Return a converter of text to positive numbers, for argparse."""
-    check = whole_number if kind is int else positive_number
+def _positive(kind: Callable[[str], Number], at_least: int = 1) -> Callable[[str], Number]:
+    """Return a converter of text to positive numbers, or to whole numbers of at least `at_least`, for argparse."""
 
     def number(text: str) -> Number:
         value = kind(text)
         try:
-            check("the value", value)
+            if kind is int:
+                return whole_number("the value", value, at_least=at_least)
+            positive_number("the value", value)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         return value
@@ -121,6 +124,12 @@ def parser(commands: dict[str, Callable[[argparse.Namespace], int]]) -> argparse
     )
     worker.add_argument("--no-plan", action="store_true", help="only run what other workers plan")
     worker.add_argument("--grace", type=_positive(float), metavar="S", help="seconds of silence until a worker is dead")
+    retry = command("retry", "queue failed trials again", _file_or_name, _chosen_trials, _json)
+    retry.set_defaults(failed=True)
+    drop = command("drop", "take trials out of what the method knows", _file_or_name, _chosen_trials, _json)
+    drop.add_argument("--failed", action="store_true", help="all trials that failed")
+    delete = command("delete", "delete a study with all its trials", _file_or_name)
+    delete.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     command("status", "how far a study has come, and who works on it", _file_or_name, _json)
     command("best", "the best configuration at the top fidelity", _file_or_name, _json)
     trials = command("trials", "every trial", _file_or_name, _json)
@@ -148,6 +157,11 @@ def _objective(subparser: argparse.ArgumentParser) -> None:
     subparser.add_argument("--objective", metavar="MODULE:FUNCTION", help="what to run instead of what the file says")
 
 
+def _chosen_trials(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument("--trials", type=int, nargs="+", metavar="N", help="their numbers")
+    subparser.add_argument("--refund", action="store_true", help="give back what they cost")
+
+
 def _json(subparser: argparse.ArgumentParser) -> None:
     subparser.add_argument("--json", action="store_true", help="print JSON, for scripts")
 
@@ -163,6 +177,6 @@ def _run_options(subparser: argparse.ArgumentParser) -> None:
         elif name in RUN_CHOICES:
             group.add_argument(flag, choices=RUN_CHOICES[name], help=explanation)
         else:
-            number = _positive(float if float in kinds[name] else int)
+            number = _positive(float) if float in kinds[name] else _positive(int, least_of(name))
             group.add_argument(flag, type=number, metavar=metavar, help=explanation)
     group.add_argument("--method", choices=sorted(METHOD_NAMES), help="how trials are chosen")

@@ -67,6 +67,7 @@ class StudyReading:
             "params": self.problem.space.decode(query.unit),
             "value": entry.trial.value,
             "cost": None if outcome is None else outcome.cost,
+            "refunded": entry.trial.refunded,
             "seconds": None if outcome is None else outcome.seconds,
             "error": None if outcome is None else outcome.error,
             "owner": None if entry.owner is None else shown_owner(entry.owner),
@@ -74,6 +75,7 @@ class StudyReading:
             "retries": entry.retries,
             "resume_from": entry.resume_from,
             "duplicate_of": entry.duplicate_of,
+            "retry_of": entry.retry_of,
             "begun": None if entry.begun is None else entry.begun.isoformat(),
             "ended": None if entry.ended is None else entry.ended.isoformat(),
         }
@@ -119,13 +121,17 @@ def status(arguments: argparse.Namespace) -> int:
         return 0
     print(f"study {reading.chosen.name} in {redacted(reading.chosen.storage)} ({direction_of(reading.problem)})")
     costs = "cost (mean seconds)" if reading.ledger.problem.ladder.measured else "cost"
+    shown = [state for state in STATES if state != "dropped" or any(counts[state])]
     rows = [
-        [level, fidelity.name, fidelity.cost, *(counts[state][level] for state in STATES)]
+        [level, fidelity.name, fidelity.cost, *(counts[state][level] for state in shown)]
         for level, fidelity in enumerate(reading.problem.ladder.fidelities)
     ]
-    print(text_table(["level", "fidelity", costs, *STATES], rows))
+    print(text_table(["level", "fidelity", costs, *shown], rows))
     print(f"cost spent: {short_text(reading.spent)}{_budget_text(reading)}")
     print(f"best: {'none at the top fidelity yet' if reading.best is None else _trial_line(reading, reading.best)}")
+    failed = [entry for entry in reading.entries if entry.state == "failed"]
+    if failed and (last := failed[-1].trial).outcome is not None:
+        print(f"last failure: trial {last.number}: {last.outcome.error}; bmbo retry queues failed trials again")
     print(f"planner: {'nobody at the moment' if (who := reading.planner) is None else shown_owner(who)}")
     if running:
         print("running:")

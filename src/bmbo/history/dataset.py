@@ -63,12 +63,12 @@ class Dataset:
 
     @classmethod
     def of(cls, history: History, *, squeeze: bool = False) -> "Dataset":
-        """Return the observations of a history in the order of their numbers.
+        """Return the observations of a history in the order of their numbers, of those trials that a model sees.
 
         A failed run counts as the worst value of its level. If failures were left out, a policy could ask for the
         same hopeless point for ever.
         """
-        return cls.of_trials(history, history.told, squeeze=squeeze)
+        return cls.of_trials(history, history.learned_from, squeeze=squeeze)
 
     @classmethod
     def of_trials(cls, history: History, told: Sequence[TrialRecord], *, squeeze: bool = False) -> "Dataset":

@@ -32,8 +32,8 @@ class Observations:
 
     @classmethod
     def of(cls, history: History) -> "Observations":
-        """Return the outcomes of a history."""
-        problem, told = history.problem, history.told
+        """Return the outcomes of a history that a model sees."""
+        problem, told = history.problem, history.learned_from
         values = [np.nan if trial.value is None else problem.sign * trial.value for trial in told]
         return cls(
             problem.space,

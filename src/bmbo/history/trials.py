@@ -44,11 +44,21 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """Hold a query and, once it is known, its outcome."""
+    """Hold a query and, once it is known, its outcome.
+
+    Attributes:
+        number: of the trial in its study.
+        query: what is run.
+        outcome: what came of it; None while the trial is in flight.
+        dropped: whether a user took a finished trial out of what is known.
+        refunded: whether a user had its cost, and its place among the trials, given back.
+    """
 
     number: int
     query: Query
     outcome: Outcome | None = None
+    dropped: bool = False
+    refunded: bool = False
 
     @property
     def value(self) -> float | None:
@@ -68,18 +78,34 @@ class History:
     trials: tuple[TrialRecord, ...] = ()
 
     @property
+    def kept(self) -> tuple[TrialRecord, ...]:
+        """Return the trials that were not dropped."""
+        return tuple(t for t in self.trials if not t.dropped)
+
+    @property
     def told(self) -> tuple[TrialRecord, ...]:
-        """Return the trials with an outcome."""
-        return tuple(t for t in self.trials if t.outcome is not None)
+        """Return the trials with an outcome, without dropped ones."""
+        return tuple(t for t in self.kept if t.outcome is not None)
+
+    @property
+    def learned_from(self) -> tuple[TrialRecord, ...]:
+        """Return the trials that a model sees: `told` without the failures that a value has replaced.
+
+        A value replaces the failures of the same configuration at the same level: it shows that the configuration can
+        be run, so that something else was wrong when it failed.
+        """
+        told = self.told
+        with_value = {(t.query.unit, t.query.level) for t in told if t.value is not None}
+        return tuple(t for t in told if t.value is not None or (t.query.unit, t.query.level) not in with_value)
 
     @property
     def done(self) -> tuple[TrialRecord, ...]:
-        """Return the trials with a value."""
-        return tuple(t for t in self.trials if t.value is not None)
+        """Return the trials with a value, without dropped ones."""
+        return tuple(t for t in self.kept if t.value is not None)
 
     @property
     def failed(self) -> tuple[TrialRecord, ...]:
-        """Return the trials that ended without a value."""
+        """Return the trials that ended without a value, without dropped ones."""
         return tuple(t for t in self.told if t.value is None)
 
     @property
@@ -89,8 +115,8 @@ class History:
 
     @property
     def spent(self) -> float:
-        """Return the cost of all outcomes so far, failures included."""
-        return sum((t.outcome.cost for t in self.trials if t.outcome is not None), start=0.0)
+        """Return the cost of all outcomes so far, failures included, without what was given back."""
+        return sum((t.outcome.cost for t in self.trials if t.outcome is not None and not t.refunded), start=0.0)
 
     @property
     def best(self) -> TrialRecord | None:

@@ -46,5 +46,17 @@ SECONDS = "bmbo:seconds"
 ERROR = "bmbo:error"
 """Attribute of a trial: why it has no value."""
 
+DROPPED = "bmbo:dropped"
+"""Beginning of attributes of a study, followed by ":" and the number of a trial: this trial was dropped.
+
+A storage refuses new attributes of trials that have finished, so that these marks are attributes of the study.
+"""
+
+REFUNDED = "bmbo:refunded"
+"""As `DROPPED`: the cost of this trial was given back."""
+
+RETRY_OF = "bmbo:retry_of"
+"""Attribute of a trial: the number of the failed trial that it runs again."""
+
 DUPLICATE_OF = "bmbo:duplicate_of"
 """Attribute of a trial: the number of the trial that it repeats, if a second result arrived for that trial."""

@@ -19,7 +19,7 @@ from bmbo.history import History, Outcome, Query
 from bmbo.ledger import attribute_keys as keys
 from bmbo.ledger import trial_mapping as mapping
 from bmbo.ledger.owners import Owner
-from bmbo.ledger.planner_lease import PlannerLease
+from bmbo.ledger.planner_lease import PlannerLease, delete_terms
 from bmbo.ledger.storages import Storage, open_storage, quiet_optuna, redacted, with_retries
 from bmbo.ledger.study_definition import StudyDefinition, difference
 from bmbo.ledger.trial_mapping import LedgerEntry, LedgerSnapshot
@@ -102,8 +102,10 @@ class Ledger:
 
     def read(self) -> LedgerSnapshot:
         """Return everything that the storage holds now."""
+        attributes = with_retries(lambda: self.storage.get_study_user_attrs(self._study_id))
         stored = with_retries(lambda: self.storage.get_all_trials(self._study_id, deepcopy=False))
-        entries = tuple(self._entry(trial) for trial in stored)
+        marks = mapping.Marks.of(attributes)
+        entries = tuple(marks.put_on(self._entry(trial)) for trial in stored)
         return LedgerSnapshot(History(self.problem, tuple(entry.trial for entry in entries)), entries)
 
     def lease(self, owner: Owner, grace: Number) -> PlannerLease:
@@ -150,6 +152,7 @@ class Ledger:
         *,
         owner: str | None = None,
         duplicate_of: int | None = None,
+        retry_of: int | None = None,
     ) -> int:
         """Write one trial in one step and return its number.
 
@@ -160,6 +163,7 @@ class Ledger:
             outcome: its result.
             owner: the process that runs it.
             duplicate_of: the number of the trial that it repeats.
+            retry_of: the number of the failed trial that it runs again.
 
         Raises:
             ValueError: The query or the outcome does not fit the problem.
@@ -167,7 +171,7 @@ class Ledger:
         checked = History(self.problem).asked(query)
         if outcome is not None:
             checked.with_outcome(0, outcome)
-        attributes = {keys.OWNER: owner, keys.DUPLICATE_OF: duplicate_of}
+        attributes = {keys.OWNER: owner, keys.DUPLICATE_OF: duplicate_of, keys.RETRY_OF: retry_of}
         extra = {key: value for key, value in attributes.items() if value is not None}
         trial = mapping.trial_template(self.problem, query, extra, outcome)
         trial_id = with_retries(lambda: self.storage.create_new_trial(self._study_id, trial))
@@ -227,6 +231,40 @@ class Ledger:
             # The owner is removed first, so that the next process that claims the trial is not taken for dead.
             self._set(entry, {keys.OWNER: None, keys.RETRIES: stored.retries + int(died)})
             with_retries(lambda: self.storage.set_trial_state_values(entry.trial_id, TrialState.WAITING))
+
+    def drop(self, entry: LedgerEntry) -> bool:
+        """Mark a trial as dropped, so that nothing counts it as known; return False if it is running.
+
+        A trial that waits is taken out of the queue first: it fails without cost, and its place is given back.
+        """
+        if entry.state == "waiting":
+            owner = Owner.new()
+            try:
+                if not self.claim(entry, owner.text):
+                    return False
+                self._end(entry, Outcome(None, 0.0, error="it was dropped before it ran"))
+            finally:
+                owner.leave()
+            self.refund(entry)
+        elif entry.trial.outcome is None:
+            return False
+        self._mark(keys.DROPPED, entry)
+        return True
+
+    def refund(self, entry: LedgerEntry) -> None:
+        """Give the cost of a finished trial back, and its place among the trials that limits count."""
+        self._mark(keys.REFUNDED, entry)
+
+    def delete(self) -> None:
+        """Delete the study and the record of who planned it."""
+        # No such study: another process deleted it, or an earlier try of this call did.
+        with contextlib.suppress(KeyError):
+            with_retries(lambda: self.storage.delete_study(self._study_id))
+        delete_terms(self.storage, self.name)
+
+    def _mark(self, name: str, entry: LedgerEntry) -> None:
+        key = mapping.mark_key(name, entry.trial.number)
+        with_retries(lambda: self.storage.set_study_user_attr(self._study_id, key, True))
 
     def _end(self, entry: LedgerEntry, outcome: Outcome) -> None:
         """Write an outcome; it counts with the last step, which the storage allows only once for each trial."""

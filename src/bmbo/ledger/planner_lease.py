@@ -151,6 +151,12 @@ def current_term(storage: BaseStorage, study_name: str) -> FrozenTrial | None:
     return _first_term(storage, study_id, (TrialState.RUNNING,))
 
 
+def delete_terms(storage: BaseStorage, study_name: str) -> None:
+    """Delete the record of who planned a study, if there is one."""
+    with contextlib.suppress(KeyError):
+        with_retries(lambda: storage.delete_study(storage.get_study_id_from_name(_lease_study_name(study_name))))
+
+
 def _first_term(storage: BaseStorage, study_id: int, states: tuple[TrialState, ...]) -> FrozenTrial | None:
     terms = with_retries(lambda: storage.get_all_trials(study_id, deepcopy=False, states=states))
     return min(terms, key=lambda term: term.number, default=None)

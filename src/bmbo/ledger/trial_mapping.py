@@ -1,7 +1,7 @@
 """Convert between trials of bmbo and trials of Optuna: this file decides what is stored where."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal
@@ -14,13 +14,16 @@ from bmbo.ledger.attribute_keys import (
     BATCH,
     BEAT,
     COST,
+    DROPPED,
     DUPLICATE_OF,
     ERROR,
     FIDELITY,
     LEVEL,
     OWNER,
+    REFUNDED,
     RESUME_FROM,
     RETRIES,
+    RETRY_OF,
     SECONDS,
     TAG,
 )
@@ -31,8 +34,8 @@ from bmbo.problem.foreign_spaces import to_optuna
 ASKED = "asked"
 """The owner of trials that a user asked for and runs: they send no sign of life and are never queued again."""
 
-State = Literal["waiting", "running", "complete", "failed"]
-"""The states of a trial in the words of bmbo."""
+State = Literal["waiting", "running", "complete", "failed", "dropped"]
+"""The states of a trial in the words of bmbo. A dropped trial was complete or failed before."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,14 @@ class LedgerEntry:
     Attributes:
         trial: number, query and outcome.
         trial_id: the id by which Optuna's storage knows it.
-        state: waiting, running, complete or failed.
+        state: waiting, running, complete, failed or dropped.
         owner: the process that runs it.
         beat: the newest sign of life of its owner, a count.
         retries: how often it was queued again because its worker died.
         batch: the number of the batch in which it was planned.
         resume_from: number of the trial whose checkpoint it continues.
         duplicate_of: number of the trial that it repeats, if a second result arrived for that trial.
+        retry_of: number of the failed trial that it runs again.
         begun: local time of its start.
         ended: local time of its end.
     """
@@ -62,6 +66,7 @@ class LedgerEntry:
     batch: int | None = None
     resume_from: int | None = None
     duplicate_of: int | None = None
+    retry_of: int | None = None
     begun: datetime | None = None
     ended: datetime | None = None
 
@@ -178,9 +183,42 @@ def entry_from_trial(problem: Problem, stored: FrozenTrial) -> LedgerEntry:
         attributes.get(BATCH),
         attributes.get(RESUME_FROM),
         attributes.get(DUPLICATE_OF),
+        attributes.get(RETRY_OF),
         stored.datetime_start,
         stored.datetime_complete,
     )
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Hold the numbers of the trials that were dropped, and of those whose cost was given back."""
+
+    dropped: frozenset[int] = frozenset()
+    refunded: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Any]) -> "Marks":
+        """Return the marks among the attributes of a study."""
+        found: dict[str, set[int]] = {DROPPED: set(), REFUNDED: set()}
+        for key in attributes:
+            name, _, number = key.rpartition(":")
+            if name in found:
+                found[name].add(int(number))
+        return cls(frozenset(found[DROPPED]), frozenset(found[REFUNDED]))
+
+    def put_on(self, entry: LedgerEntry) -> LedgerEntry:
+        """Return an entry with its marks; an entry that has not finished has none."""
+        trial = entry.trial
+        dropped, refunded = trial.number in self.dropped, trial.number in self.refunded
+        if trial.outcome is None or not (dropped or refunded):
+            return entry
+        marked = replace(trial, dropped=dropped, refunded=refunded)
+        return replace(entry, trial=marked, state="dropped" if dropped else entry.state)
+
+
+def mark_key(name: str, number: int) -> str:
+    """Return the key of the attribute that marks a trial; `name` is `DROPPED` or `REFUNDED`."""
+    return f"{name}:{number}"
 
 
 def _outcome(problem: Problem, stored: FrozenTrial, level: int) -> Outcome:

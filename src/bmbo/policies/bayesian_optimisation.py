@@ -77,7 +77,7 @@ class Bayes:
 
     def _levels_to_start(self, history: History) -> list[int]:
         """Return the levels of the random queries that are still to come, the cheapest first."""
-        asked = [trial.query.level for trial in history.trials]
+        asked = [trial.query.level for trial in history.kept]
         num_levels = history.problem.ladder.num_levels
         return [level for level in range(num_levels) for _ in range(self.num_startup - asked.count(level))]
 

@@ -98,14 +98,14 @@ class _Batch:
         self.top = len(self.costs) - 1
         self.observations = Observations.of(history)
         self.in_flight = [(np.asarray(t.query.unit, np.float64), t.query.level) for t in history.pending]
-        queries = [trial.query for trial in history.trials]
+        queries = [trial.query for trial in history.kept]
         self.taken: Taken = {(point_key(np.asarray(query.unit, np.float64)), query.level) for query in queries}
         self.asked = [sum(query.level == level for query in queries) for level in range(self.top + 1)]
         in_flight = sum(self.costs[level] for _, level in self.in_flight)
         self.budget = math.inf if policy.total_cost is None else policy.total_cost - history.spent - in_flight
-        self.trials = math.inf if policy.n_trials is None else policy.n_trials - len(queries)
+        self.trials = math.inf if policy.n_trials is None else policy.n_trials - len(history.trials)
         self.sizes = policy.start.sizes(len(self.space.params), self.costs, policy.total_cost, policy.n_trials)
-        self.rng = np.random.default_rng([seed, len(queries)])
+        self.rng = np.random.default_rng([seed, len(history.trials)])
         self._belief: Belief | None = None
         self._failed = False
 

@@ -73,7 +73,7 @@ class WarmStart:
 
     def learn(self, key: PRNGKeyArray, history: History, known: Learned | None) -> Learned:
         """See `Learner`."""
-        told = history.told
+        told = history.learned_from
         seen = tuple((trial.number, trial.value) for trial in told)
         if known is not None and known.seen == seen:
             return known

@@ -74,6 +74,11 @@ def load_study(
     return _study(Ledger.load(storage, study_name), method, checkpoints)
 
 
+def delete_study(*, study_name: str, storage: Storage) -> None:
+    """Delete a study with all its trials; its checkpoint folders stay. Raise ValueError if there is no such study."""
+    Ledger.load(storage, study_name).delete()
+
+
 def _study(ledger: Ledger, method: Policy | None, root: str | Path | None) -> Study:
     folder = root_in(folder_of(ledger.storage), ledger.name) if root is None else Path(root)
     return Study(ledger, methods.screening() if method is None else method, folder)

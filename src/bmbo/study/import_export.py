@@ -83,7 +83,7 @@ def _row(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return one row of a table as the arguments of `old_result`."""
     known = {"value", "level", "fidelity", "cost"}
     # Columns that trials_dataframe writes and that an old result does not need.
-    ignored = {"number", "state", "error", "seconds", "begun", "ended"}
+    ignored = {"number", "state", "error", "seconds", "refunded", "begun", "ended"}
     row: dict[str, Any] = {"params": {}}
     for name, field in fields.items():
         plain = field.item() if hasattr(field, "item") else field
@@ -108,7 +108,7 @@ def table(trials: Sequence[Trial]) -> Any:
         import pandas as pd  # noqa: PLC0415
     except ImportError:
         raise ImportError("trials_dataframe needs pandas: pip install pandas") from None
-    fields = ("number", "state", "value", "level", "fidelity", "cost", "seconds", "error", "begun", "ended")
+    fields = ("number", "state", "value", "level", "fidelity", "cost", "seconds", "refunded", "error", "begun", "ended")
     rows = [
         {
             **{name: getattr(trial, name) for name in fields},

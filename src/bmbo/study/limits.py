@@ -51,7 +51,7 @@ class Limits:
 
     def room(self, history: History) -> float:
         """Return how many more trials there may be."""
-        counted = sum(ADDED not in trial.query.tag for trial in history.trials)
+        counted = sum(ADDED not in trial.query.tag and not trial.refunded for trial in history.trials)
         return math.inf if self.n_trials is None else float(self.n_trials - counted)
 
     def left(self, history: History) -> float:

@@ -84,7 +84,7 @@ def _search(seed: int, history: History, policy: Policy, *, num: int, budget: fl
 
 
 def _last_tag(history: History) -> Mapping[str, Any]:
-    return history.trials[-1].query.tag if history.trials else {}
+    return history.kept[-1].query.tag if history.kept else {}
 
 
 def _closing(seed: int, history: History, limits: Limits, policy: Policy, carry: Any) -> Step:
@@ -94,7 +94,7 @@ def _closing(seed: int, history: History, limits: Limits, policy: Policy, carry:
         return Step(finished=spent, carry=carry)
     if not history.done:
         return Step(finished=f"{spent}; no trial gave a value", carry=carry)
-    last = history.trials[-1]
+    last = history.kept[-1]
     if CONFIRMS in _last_tag(history):
         said = f"gave {last.value:g}" if last.value is not None else "failed"
         return Step(finished=f"{spent}; trial {last.number} confirmed the recommendation and {said}", carry=carry)
@@ -102,7 +102,7 @@ def _closing(seed: int, history: History, limits: Limits, policy: Policy, carry:
     space, top = history.problem.space, history.problem.ladder.top
     # As the ledger will have it, which may differ in the last digits from a point that a trial has.
     unit = space.encode(space.decode(found.unit))
-    at_top = [trial for trial in history.trials if trial.query.level == top]
+    at_top = [trial for trial in history.kept if trial.query.level == top]
     known = [t.number for t in at_top if any(same_configuration(t.query.unit, each) for each in (found.unit, unit))]
     if known:
         return Step(finished=f"{spent}; the recommendation has been run at the top, as trial {known[0]}", carry=carry)

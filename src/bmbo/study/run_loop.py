@@ -28,6 +28,10 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
 """Seconds between looks at the ledger while others work. The pause doubles from the first to the second."""
 
 
+class TooManyFailuresError(RuntimeError):
+    """Report that the first trials of a run all failed, so that the run was ended before more was spent."""
+
+
 class Runner:
     """Claim what waits, run it, and write down what it gave.
 
@@ -63,6 +67,9 @@ class Runner:
         self._stopped = threading.Event()
         self._deadline = time.monotonic() + (options.limits.timeout or float("inf"))
         self._failure: BaseException | None = None
+        self._num_failed = 0
+        self._has_success = False
+        self._last_failed: tuple[int, str, BaseException | None] | None = None
 
     def stop(self) -> None:
         """Start nothing more; wait for what runs."""
@@ -78,6 +85,9 @@ class Runner:
 
         An exception of the objective that is not caught ends the run when the other running trials are done. An
         interrupt ends it at once, and the trials that ran are queued again.
+
+        Raises:
+            TooManyFailuresError: As many trials as the options allow have failed, and none of this run has succeeded.
         """
         try:
             with self._heart(queue), self._first_interrupt_stops():
@@ -89,14 +99,31 @@ class Runner:
             self._owner.leave()
         if self._failure is not None:
             raise self._failure
+        if self._is_hopeless and self._last_failed is not None:
+            number, error, exception = self._last_failed
+            raise TooManyFailuresError(
+                f"the first {self._num_failed} trials of this run failed and none succeeded, so it was ended "
+                f"(max_failures={self._options.max_failures}); trial {number}: {error}; when the cause is corrected, "
+                "study.retry() or bmbo retry queues failed trials again"
+            ) from exception
+
+    @property
+    def _is_hopeless(self) -> bool:
+        """Return whether so many trials have failed without a success that nothing more should be begun.
+
+        A success among the trials that still run lets the run go on.
+        """
+        most = self._options.max_failures
+        return bool(most) and self._num_failed >= most and not self._has_success
 
     def _loop(self, queue: QueueKeeper) -> None:
         """Tend the queue, start and collect until there is nothing left to do."""
         pause = SHORTEST_PAUSE
         while True:
-            if not self.is_stopping:
+            ends = self.is_stopping or self._is_hopeless
+            if not ends:
                 self._start(queue.tend(self._ledger.read(), self._in_flight, self._executor.num_workers))
-            if not self._in_flight and (self.is_stopping or queue.over is not None):
+            if not self._in_flight and (ends or queue.over is not None):
                 return
             finished = self._executor.collect(LONGEST_PAUSE if self._in_flight else pause)
             for job in finished:
@@ -125,7 +152,11 @@ class Runner:
         outcome, exception = self._outcome(entry, job)
         number = self._ledger.finish(entry, outcome, self._owner.text)
         del self._in_flight[job.number]
-        if outcome.error is not None:
+        if outcome.error is None:
+            self._has_success = True
+        else:
+            self._num_failed += 1
+            self._last_failed = (number, outcome.error, exception)
             logger.warning("trial %d failed: %s", number, outcome.error)
         if exception is not None and not isinstance(exception, self._options.catch):
             self._failure = self._failure or exception

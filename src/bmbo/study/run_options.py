@@ -17,6 +17,9 @@ RUN_CHOICES: Mapping[str, tuple[str, ...]] = {"executor": EXECUTOR_NAMES, "keep_
 STORED = ("total_cost", "n_trials", "batch_size", "asynchronous")
 """The run options that are written into the record, so that other processes can join with the same ones."""
 
+MAX_FAILURES = 5
+"""Failures after which a run without a success ends. If one trial in three fails, one run in 240 begins like that."""
+
 GRACE_SECONDS = 120.0
 """Silence after which a planner or a worker counts as dead. It is longer than any pause of a healthy machine."""
 
@@ -38,10 +41,11 @@ class RunOptions:
         executor: where trials run, one of `EXECUTOR_NAMES`.
         trial_timeout: seconds after which a trial is killed.
         catch: whether the run continues after a failed trial.
+        max_failures: failures after which a run that had no success ends; 0 or None for never.
         keep_checkpoints: which checkpoint folders are kept.
 
     Raises:
-        ValueError: A number is not positive, or a word is not known.
+        ValueError: A number is too small, or a word is not known.
     """
 
     total_cost: Number | None = None
@@ -54,14 +58,17 @@ class RunOptions:
     trial_timeout: Number | None = None
     # A run of several days should not end with its first failing configuration.
     catch: bool = True
+    max_failures: int | None = MAX_FAILURES
     keep_checkpoints: str = "all"
 
     def __post_init__(self) -> None:
         for name, kinds in run_option_kinds().items():
             value = getattr(self, name)
             if value is not None and int in kinds:
-                check = positive_number if float in kinds else whole_number
-                check(name, value)
+                if float in kinds:
+                    positive_number(name, value)
+                else:
+                    whole_number(name, value, at_least=least_of(name))
         for name, known in RUN_CHOICES.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
@@ -80,6 +87,11 @@ def run_option_kinds() -> dict[str, tuple[type, ...]]:
     }
 
 
+def least_of(name: str) -> int:
+    """Return the smallest whole number that a run option may have."""
+    return 0 if name == "max_failures" else 1
+
+
 @dataclass(frozen=True)
 class LoopOptions:
     """Hold what the run loop and the planner need to know of a run.
@@ -89,6 +101,7 @@ class LoopOptions:
         batch_size: trials planned together; in an asynchronous run, trials kept in flight, at least one per worker.
         asynchronous: plan as soon as a worker is free, not when a batch is over.
         catch: exceptions that fail their trial and do not end the run.
+        max_failures: failures after which a run that had no success ends; 0 or None for never.
         grace: seconds of silence after which other processes count as dead.
     """
 
@@ -96,8 +109,11 @@ class LoopOptions:
     batch_size: int = 1
     asynchronous: bool = False
     catch: tuple[type[BaseException], ...] = ()
+    max_failures: int | None = MAX_FAILURES
     grace: Number = GRACE_SECONDS
 
     def __post_init__(self) -> None:
         whole_number("batch_size", self.batch_size)
+        if self.max_failures is not None:
+            whole_number("max_failures", self.max_failures, at_least=least_of("max_failures"))
         positive_number("grace", self.grace)

@@ -13,13 +13,14 @@ from bmbo.ledger import ASKED, Ledger, LedgerSnapshot, Owner, redacted
 from bmbo.problem import FidelityValue, Number, Problem
 from bmbo.problem.number_checks import is_whole, whole_number
 from bmbo.protocols import Executor, Policy, Recommending
-from bmbo.study import import_export, told_outcome, validation
+from bmbo.study import import_export, retry_and_drop, told_outcome, validation
 from bmbo.study.checkpoints import KEEPS, Keep, clean
 from bmbo.study.limits import Limits
 from bmbo.study.progress import Progress
 from bmbo.study.queue_keeper import Follower, Planner
+from bmbo.study.retry_and_drop import Chosen
 from bmbo.study.run_loop import Runner
-from bmbo.study.run_options import GRACE_SECONDS, LoopOptions, RunOptions
+from bmbo.study.run_options import GRACE_SECONDS, MAX_FAILURES, LoopOptions, RunOptions
 from bmbo.study.trial import StudyRecommendation, Trial, view
 
 logger = logging.getLogger("bmbo")
@@ -120,8 +121,7 @@ class Study:
             history = self.history
             queries, self._carry = self.policy.suggest(self._ledger.seed, history, n - len(numbers), self._carry)
             numbers += [self._ledger.add(query, owner=ASKED) for query in queries]
-        record = self._ledger.read()
-        return [self._view(record, number) for number in numbers]
+        return self._views(numbers)
 
     def enqueue(
         self, params: Mapping[str, Any], level: int | None = None, *, fidelity: FidelityValue | None = None
@@ -174,6 +174,29 @@ class Study:
             number = self._ledger.finish(entry, outcome)
         return self._view(self._ledger.read(), number)
 
+    def retry(self, trials: Chosen | None = None, *, refund: bool = False) -> list[Trial]:
+        """Queue failed trials again and return the new trials; `ask` and `optimize` run them first.
+
+        A retry is a trial of its own. If it succeeds, the method no longer sees the failure.
+
+        Args:
+            trials: the trials or their numbers; None for all failed trials that were not queued again yet.
+            refund: whether to give back what the failed trials cost, and their places among `n_trials`.
+        """
+        return self._views(retry_and_drop.retry(self._ledger, trials, refund=refund))
+
+    def drop(self, trials: Chosen, *, refund: bool = False) -> list[Trial]:
+        """Take trials out of what the method knows and return them; their state is then "dropped".
+
+        The record keeps them. Trials that wait are taken out of the queue. Optuna's dashboard still shows the values of
+        dropped trials.
+
+        Args:
+            trials: the trials or their numbers.
+            refund: whether to give back what they cost, and their places among `n_trials`.
+        """
+        return self._views(retry_and_drop.drop(self._ledger, trials, refund=refund))
+
     def recommendation(self) -> StudyRecommendation:
         """Return the configuration with the best expected value at the top fidelity.
 
@@ -215,7 +238,7 @@ class Study:
             rows: Iterable[Mapping[str, Any]] = [
                 {"params": trial.params, "value": trial.value, "fidelity": trial.fidelity}
                 for trial in source.trials
-                if trial.value is not None
+                if trial.state == "complete"
             ]
         else:
             rows = import_export.rows_of(source)
@@ -223,9 +246,7 @@ class Study:
 
     def _added(self, results: Sequence[tuple[Query, Outcome]]) -> list[Trial]:
         """Write results into the ledger, and return their trials."""
-        numbers = [self._ledger.add(query, outcome) for query, outcome in results]
-        record = self._ledger.read()
-        return [self._view(record, number) for number in numbers]
+        return self._views([self._ledger.add(query, outcome) for query, outcome in results])
 
     def trials_dataframe(self) -> Any:
         """Return every trial as a row of a pandas DataFrame; raise ImportError if pandas is not installed."""
@@ -262,6 +283,7 @@ class Study:
         trial_timeout: Number | None = None,
         callbacks: Sequence[Callback] = (),
         catch: type[BaseException] | Sequence[type[BaseException]] = (),
+        max_failures: int | None = MAX_FAILURES,
         keep_checkpoints: Keep = "all",
         grace: Number = GRACE_SECONDS,
         show_progress_bar: bool = True,
@@ -290,6 +312,8 @@ class Study:
             trial_timeout: seconds after which a trial is killed and counts as failed.
             callbacks: functions of the study and a trial, called after each trial.
             catch: exceptions of the objective that only fail their trial; others end the run.
+            max_failures: failures after which a run that had no success ends with `TooManyFailuresError`, because
+                something else than the configurations is wrong then; None for never. A later failure ends nothing.
             keep_checkpoints: which checkpoint folders stay: "all", "useful" or "none"; see `clean_checkpoints`.
             grace: seconds of silence after which another process counts as dead.
             show_progress_bar: whether to show a progress bar.
@@ -303,7 +327,7 @@ class Study:
             raise RuntimeError("this study is being run already; other processes may join in, with load_study")
         caught = (catch,) if isinstance(catch, type) else tuple(catch)
         validation.check_callables(objective, callbacks, caught)
-        options = LoopOptions(limits, batch_size, asynchronous, caught, grace)
+        options = LoopOptions(limits, batch_size, asynchronous, caught, max_failures, grace)
         engine = make_executor(executor, n_workers, trial_timeout)
         self._ledger.note_run(RunOptions(limits.total_cost, limits.n_trials, batch_size, asynchronous).stored)
         with Progress(self.history, limits.total_cost, limits.n_trials, show_progress_bar) as progress:
@@ -359,6 +383,11 @@ class Study:
                 self._carry = planner.carry
         finally:
             self._runner = None
+
+    def _views(self, numbers: Sequence[int]) -> list[Trial]:
+        """Return trials of the record as it is now."""
+        record = self._ledger.read()
+        return [self._view(record, number) for number in numbers]
 
     def _view(self, record: LedgerSnapshot, number: int) -> Trial:
         return view(self.checkpoints, record.history, record.entries[number])

@@ -23,10 +23,11 @@ class Trial:
         params: the configuration to run.
         fidelity: the value of the fidelity to run it at.
         level: the number of the fidelity; 0 is the roughest.
-        state: "waiting", "running", "complete" or "failed".
+        state: "waiting", "running", "complete", "failed" or "dropped".
         value: what was observed; None while the trial runs, or if it failed.
         error: why it failed.
         cost: what it cost.
+        refunded: whether that cost was given back, so that it is no part of what the study has spent.
         seconds: how long it ran.
         resume_from: checkpoint folder of the same configuration at the highest lower fidelity, to continue from it;
             None if there is none.
@@ -41,6 +42,7 @@ class Trial:
     value: float | None = None
     error: str | None = None
     cost: float | None = None
+    refunded: bool = False
     seconds: float | None = field(default=None, compare=False)
     resume_from: Path | None = field(default=None, compare=False)
     begun: datetime | None = field(default=None, compare=False, repr=False)
@@ -80,6 +82,7 @@ def view(root: Path, history: History, entry: LedgerEntry) -> Trial:
         value=trial.value,
         error=None if outcome is None else outcome.error,
         cost=None if outcome is None else outcome.cost,
+        refunded=trial.refunded,
         seconds=None if outcome is None else outcome.seconds,
         # Absolute: a worker may have another working directory.
         resume_from=None if source is None else folder_for(root, source).absolute(),
