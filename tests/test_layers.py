@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "study": NUMERIC | {"policies", "methods", "executors", "ledger"},
     "testing": NUMERIC,
     "cli": {"problem", "history", "protocols", "methods", "executors", "ledger", "study"},
+    "logging": set(),
     "demo": {"methods", "study", "synthetic"},
     "__main__": {"cli"},
 }

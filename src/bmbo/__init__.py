@@ -5,6 +5,9 @@ from typing import Any
 
 import lazy_loader
 
+# Loaded at once: it sets up what runs say, for those too who never mention it.
+from bmbo import logging as logging
+
 __version__ = "0.1.0"
 
 # Names are listed in the stub beside this file, and loaded when they are first used, so that nobody waits for JAX who

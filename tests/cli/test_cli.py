@@ -35,7 +35,7 @@ def test_a_study_is_run_and_told_of(folder, said):
     assert re.search(r"level +fidelity +cost\n +0 +1 +1\n +1 +ten \(10\) +5\n", out)
     assert "until 6 trials; batches of 2, 1 at a time" in out
     best = min(cast(float, trial.value) for trial in record().history.done)
-    assert f"best: {best:.6g} (trial " in out
+    assert f" gave {best:.6g}, the best value at the top; the method has no model" in out
     assert "bmbo status study.toml" in out
     assert len((folder / "calls.txt").read_text().splitlines()) == 6
 
@@ -77,6 +77,7 @@ def test_scripts_read_json(said):
     history = record().history
     assert history.best is not None
     assert summary["best"]["value"] == history.best.value
+    assert summary["answer"].startswith("use x=")
 
     found = json.loads(said("best", "study.toml", "--json")[1])
     assert found["params"] == history.problem.space.decode(history.best.query.unit) == summary["best"]["params"]
@@ -142,7 +143,8 @@ def test_failures_are_failed_trials_unless_the_user_says_otherwise(said):
     code, out, err = said("run", *where)
     assert code == 0
     assert "finished: 0 trials done, 2 failed" in out
-    assert "trial 1 failed: RuntimeError: no memory left" in err
+    assert 'bmbo: trial 1: level "ten" failed after 0.0 s: RuntimeError: no memory left (2 of 2 trials, cost 10)' in err
+    assert "no trial has given a value, so there is no answer; trial 1: RuntimeError: no memory left" in out
     code, out, err = said("run", "study.toml", "--n-trials", "4", "--no-catch")
     assert code == 1
     assert err.splitlines()[-1] == "bmbo: odd"

@@ -1,5 +1,8 @@
 """What a person sees while a study runs."""
 
+import threading
+import time
+
 import pytest
 
 from bmbo.history import History, Outcome, Query
@@ -78,3 +81,32 @@ def test_a_study_that_holds_more_than_the_limit_is_shown_all_the_same(total_cost
     with Progress(lived(*earlier), total_cost, n_trials, True) as progress:
         progress.show(lived(*earlier, (0, 1.0)))
     assert "100%" in capsys.readouterr().err
+
+
+def test_a_bar_moves_while_the_next_batch_is_chosen_and_its_clock_runs(capsys, monkeypatch):
+    monkeypatch.setattr("bmbo.study.progress.TICK_SECONDS", 0.01)
+    with Progress(lived(), 10.0, None, True) as progress:
+        with progress.choosing():
+            deadline = time.monotonic() + 30
+            while "choosing the next batch (1 s)" not in (said := capsys.readouterr().err):
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            assert said.count("\r") > 1
+        progress.show(lived((0, 1.0)))
+    assert capsys.readouterr().err.split("\r")[-1].startswith("bmbo:  20%")
+    assert not [thread for thread in threading.enumerate() if thread.name == "bmbo-bar"]
+
+
+@pytest.mark.parametrize(("shown", "limit", "lines"), [(False, 0.0, 1), (True, 0.0, 0), (False, 60.0, 0)])
+def test_a_choice_that_takes_long_is_mentioned_where_there_is_no_bar(shown, limit, lines, caplog, monkeypatch):
+    monkeypatch.setattr("bmbo.study.progress.LONG_SECONDS", limit)
+    with caplog.at_level("INFO", logger="bmbo"), Progress(lived(), 10.0, None, shown) as progress, progress.choosing():
+        pass
+    assert caplog.messages == ["the next batch was chosen in 0.0 s"] * lines
+
+
+def test_without_a_terminal_a_bar_is_drawn_only_if_it_is_asked_for(capsys):
+    for show in (None, True):
+        with Progress(lived(), 10.0, None, show) as progress:
+            progress.show(lived((0, 1.0)))
+        assert ("20%" in capsys.readouterr().err) == bool(show)

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+import bmbo
 from bmbo.cli import main
 from bmbo.ledger import Ledger
 
@@ -67,8 +68,10 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def said(capsys):
+def said(capsys, monkeypatch):
     """Runs a command in this process: exit code, stdout, stderr."""
+    # pytest sets up logging, as a user's program might.
+    monkeypatch.setattr("bmbo.logging._handler.writes", bmbo.logging._Writes.ALWAYS)
 
     def run(*words):
         code = main([str(word) for word in words])

@@ -6,10 +6,10 @@ import sys
 
 from bmbo.cli.arguments import ChosenStudy, UsageError
 from bmbo.cli.read_commands import StudyReading, shown_owner
-from bmbo.cli.text_output import short_text
 from bmbo.ledger import folder_of, redacted
 from bmbo.study import retry_and_drop
 from bmbo.study.checkpoints import root_in
+from bmbo.study.short_text import short_text
 
 
 def retry(arguments: argparse.Namespace) -> int:

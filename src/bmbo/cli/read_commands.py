@@ -15,12 +15,13 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from bmbo.cli.arguments import STATES, ChosenStudy
-from bmbo.cli.text_output import duration, params_line, short_text, text_table
+from bmbo.cli.text_output import text_table
 from bmbo.ledger import ASKED, Ledger, LedgerEntry, Owner, redacted
 from bmbo.ledger.attribute_keys import OWNER
 from bmbo.ledger.planner_lease import current_term
 from bmbo.ledger.study_definition import direction_of
 from bmbo.problem import Problem
+from bmbo.study.short_text import duration, params_line, short_text
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import logging
 import os
 import shlex
 import signal
@@ -14,18 +13,17 @@ from dataclasses import fields, replace
 from types import FrameType
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from bmbo.cli.arguments import ChosenStudy, UsageError
 from bmbo.cli.command_objective import CommandObjective
 from bmbo.cli.objective_lookup import load_function
 from bmbo.cli.read_commands import check_storage_exists
 from bmbo.cli.study_file import method_of
-from bmbo.cli.text_output import ladder_table, message_line, params_line, print_message, short_text
+from bmbo.cli.text_output import ladder_table, print_message
 from bmbo.ledger import redacted
 from bmbo.study import Study, create_study, load_study
 from bmbo.study.limits import Limits
 from bmbo.study.run_options import RunOptions
+from bmbo.study.short_text import params_line, short_text
 from bmbo.study.study import Objective
 
 OK, INTERRUPTED, TERMINATED = 0, 130, 143
@@ -52,8 +50,10 @@ def worker(arguments: argparse.Namespace) -> int:
         # In another process, so that this process can plan for all workers while its trial runs.
         options = replace(options, executor="process")
     study.plans = not arguments.no_plan
+    # Of many workers, each would say the same.
+    study.answers = False
     more: dict[str, Any] = {} if arguments.grace is None else {"grace": arguments.grace}
-    with _shown_messages(), _interrupts() as interrupted:
+    with _interrupts() as interrupted:
         _optimize(study, objective, options, show_progress_bar=False, **more)
     print_message(f"worker {os.getpid()} is done")
     return INTERRUPTED if interrupted() else OK
@@ -64,7 +64,9 @@ def _drive(arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: bo
     study, objective, options = _prepared(arguments, chosen, must_exist=must_exist)
     if not arguments.json:
         print(_announcement(study, options), flush=True)
-    with _shown_messages(), _interrupts() as interrupted:
+    # Printed with the report.
+    study.answers = False
+    with _interrupts() as interrupted:
         _optimize(study, objective, options, show_progress_bar=sys.stderr.isatty() and not arguments.json)
     found = _summary(study, stopped=interrupted())
     print(json.dumps(found, indent=2) if arguments.json else _report(found, arguments, chosen))
@@ -159,6 +161,7 @@ def _summary(study: Study, *, stopped: bool) -> dict[str, Any]:
         "best": None if best is None else {"number": best.number, "value": best.value, "params": study.best_params},
         # A user who stops a run should not have to wait for a fit.
         "recommendation": None if stopped else _recommended(study),
+        "answer": None if stopped else study.answer(),
     }
 
 
@@ -177,14 +180,13 @@ def _report(found: dict[str, Any], arguments: argparse.Namespace, chosen: Chosen
     failed = f", {counts['failed']} failed" if counts["failed"] else ""
     state = "stopped" if found["interrupted"] else "finished"
     lines = [f"{state}: {counts['complete']} trials done{failed}, cost {short_text(found['spent'])}"]
-    best, choice = found["best"], found["recommendation"]
-    if best is None:
+    best = found["best"]
+    if found["answer"] is not None:
+        lines.append(found["answer"])
+    elif best is None:
         lines.append("best: none at the top fidelity yet")
     else:
         lines.append(f"best: {short_text(best['value'])} (trial {best['number']}): {params_line(best['params'])}")
-    if choice is not None:
-        lines.append(f"recommended: {params_line(choice['params'])}")
-        lines.append(f"  predicted {short_text(choice['value'])} ± {short_text(choice['std'])} at the top fidelity")
     where = f"--storage {shlex.quote(redacted(chosen.storage))} --study {shlex.quote(chosen.name)}"
     which = where if chosen.file is None else shlex.quote(str(chosen.file.path))
     if found["interrupted"]:
@@ -192,28 +194,6 @@ def _report(found: dict[str, Any], arguments: argparse.Namespace, chosen: Chosen
         lines.append(f"go on:  bmbo resume {which}{objective}")
     lines.append(f"look:   bmbo status {which};  bmbo trials {which}")
     return "\n".join(lines)
-
-
-@contextmanager
-def _shown_messages() -> Generator[None, None, None]:
-    """Print the messages of a run to stderr, above the progress bar, inside this context."""
-    logger, handler = logging.getLogger("bmbo"), _AboveTheBar()
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
-
-
-class _AboveTheBar(logging.Handler):
-    """Print messages without damage to a progress bar."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print one message."""
-        tqdm.write(message_line(record.getMessage()), file=sys.stderr)
 
 
 class Terminated(KeyboardInterrupt):

@@ -1,11 +1,11 @@
-"""Format tables, values and messages that the command line prints for people."""
+"""Format tables and messages that the command line prints for people."""
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from bmbo.problem import Ladder
+from bmbo.study.short_text import short_text
 
 PROGRAM = "bmbo"
 """The name of the program, also at the start of its messages."""
@@ -25,27 +25,6 @@ def text_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         for row in [list(head), *cells]
     ]
     return "\n".join(f"  {line}" for line in lines)
-
-
-def short_text(value: object) -> str:
-    """Return a value as short text: "-" for None, six digits for a real number."""
-    if value is None:
-        return "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def params_line(params: Mapping[str, Any]) -> str:
-    """Return a configuration as one line of text."""
-    return ", ".join(f"{name}={short_text(value)}" for name, value in params.items())
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time in at most two units: 35 s, 4 min 10 s, 2 h 5 min."""
-    whole = max(0, round(seconds))
-    for size, unit, smaller, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // smaller} {part}"
-    return f"{whole} s"
 
 
 def ladder_table(ladder: Ladder, budget: float | None) -> str:

@@ -12,6 +12,7 @@ from bmbo.acquisition.recommendation import recommend
 from bmbo.history import History, Query
 from bmbo.policies.random_search import random_queries
 from bmbo.policies.warm_started_fits import Learned, Learner
+from bmbo.problem import Problem
 from bmbo.protocols import Posterior, Recommendation, Select
 
 logger = logging.getLogger("bmbo")
@@ -34,6 +35,10 @@ class Bayes:
     def __post_init__(self) -> None:
         if self.num_startup < 1:
             raise ValueError(f"num_startup must be at least 1, got {self.num_startup}")
+
+    def start_sizes(self, problem: Problem) -> tuple[int, ...]:
+        """See `Starting`."""
+        return (self.num_startup,) * problem.ladder.num_levels
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""

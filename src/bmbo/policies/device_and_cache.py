@@ -10,7 +10,8 @@ import jax
 import platformdirs
 
 from bmbo.history import History, Query
-from bmbo.protocols import Recommendation, Recommending
+from bmbo.problem import Problem
+from bmbo.protocols import Recommendation, Recommending, Starting
 
 Device = Literal["auto", "cpu", "gpu"]
 
@@ -29,6 +30,10 @@ class OnDevice:
 
     policy: Recommending
     device: Device = "auto"
+
+    def start_sizes(self, problem: Problem) -> tuple[int, ...]:
+        """See `Starting`."""
+        return self.policy.start_sizes(problem) if isinstance(self.policy, Starting) else ()
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""

@@ -16,6 +16,7 @@ from bmbo.history import History, Query
 from bmbo.history.observations import Floats, Observations
 from bmbo.history.same_point import point_key
 from bmbo.policies.ladder_start import LadderStart
+from bmbo.problem import Problem
 from bmbo.protocols import ExactSurrogate, Recommendation
 
 logger = logging.getLogger("bmbo")
@@ -52,6 +53,10 @@ class Screening:
     def recommends_evaluated(self) -> bool:
         """See `SelfConfirming`."""
         return True
+
+    def start_sizes(self, problem: Problem) -> tuple[int, ...]:
+        """See `Starting`."""
+        return tuple(self.start.sizes(len(problem.space.params), problem.ladder.costs, self.total_cost, self.n_trials))
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`. Without enough budget for an evaluation at the top, there are no queries."""

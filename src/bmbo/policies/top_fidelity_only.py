@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bmbo.history import History, Query
-from bmbo.problem import Ladder
-from bmbo.protocols import Recommendation, Recommending
+from bmbo.problem import Ladder, Problem
+from bmbo.protocols import Recommendation, Recommending, Starting
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,13 @@ class TopOnly:
     """Run another policy as if the top fidelity were the only one; trials of lower levels are left out."""
 
     policy: Recommending
+
+    def start_sizes(self, problem: Problem) -> tuple[int, ...]:
+        """See `Starting`."""
+        if not isinstance(self.policy, Starting):
+            return ()
+        at_top = sum(self.policy.start_sizes(only_top(problem)))
+        return (*(0 for _ in range(problem.ladder.top)), at_top)
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""
@@ -32,4 +39,9 @@ def top_of(history: History) -> History:
     trials = tuple(
         replace(trial, number=number, query=replace(trial.query, level=0)) for number, trial in enumerate(kept)
     )
-    return History(replace(problem, ladder=Ladder([problem.ladder[top]])), trials)
+    return History(only_top(problem), trials)
+
+
+def only_top(problem: Problem) -> Problem:
+    """Return the problem with its top fidelity alone."""
+    return replace(problem, ladder=Ladder([problem.ladder[problem.ladder.top]]))

@@ -1,6 +1,6 @@
 from .drawn_functions import Posterior, Select, Surrogate
 from .exact_moments import ExactPosterior, ExactSurrogate, WeightedPosteriors
-from .planning import Budgeted, Policy, Recommendation, Recommending, SelfConfirming
+from .planning import Budgeted, Policy, Recommendation, Recommending, SelfConfirming, Starting
 from .running_jobs import Executor, Finished
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Recommending",
     "Select",
     "SelfConfirming",
+    "Starting",
     "Surrogate",
     "WeightedPosteriors",
 ]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from bmbo.history import History, Query
+from bmbo.problem import Problem
 
 
 @runtime_checkable
@@ -60,5 +61,17 @@ class Budgeted(Policy, Protocol):
         Args:
             total_cost: what all trials of the history may cost together, those still to come included.
             n_trials: how many trials the history may have at the end.
+        """
+        ...
+
+
+@runtime_checkable
+class Starting(Policy, Protocol):
+    """Describe a policy that can say how it begins, so that users are told."""
+
+    def start_sizes(self, problem: Problem) -> tuple[int, ...]:
+        """Return how many trials of each level, lowest first, come before a model chooses; empty if it has no start.
+
+        The problem has a number for each cost.
         """
         ...

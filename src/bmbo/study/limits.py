@@ -24,6 +24,11 @@ def affordable(items: Iterable[Item], cost_of: Callable[[Item], float], budget: 
     return kept
 
 
+def counted(trials: Iterable[TrialRecord]) -> int:
+    """Return how many trials a limit counts: those that were not run elsewhere and not given back."""
+    return sum(ADDED not in trial.query.tag and not trial.refunded for trial in trials)
+
+
 @dataclass(frozen=True)
 class Limits:
     """Hold when a run ends.
@@ -51,8 +56,11 @@ class Limits:
 
     def room(self, history: History) -> float:
         """Return how many more trials there may be."""
-        counted = sum(ADDED not in trial.query.tag and not trial.refunded for trial in history.trials)
-        return math.inf if self.n_trials is None else float(self.n_trials - counted)
+        return math.inf if self.n_trials is None else float(self.n_trials - counted(history.trials))
+
+    def most_trials(self, history: History) -> int | None:
+        """Return how many trials the history may have at the end, all trials counted; None for no limit."""
+        return None if self.n_trials is None else len(history.trials) + int(self.room(history))
 
     def left(self, history: History) -> float:
         """Return what more trials may cost; the cost of trials in flight is already taken off."""

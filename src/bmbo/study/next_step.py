@@ -49,8 +49,7 @@ def next_step(
     trials, cost = limits.reserve(costs) if _may_need_confirming(policy) else (0, 0.0)
     room, budget = limits.room(history), limits.left(history)
     if isinstance(policy, Budgeted):
-        most = None if limits.n_trials is None else len(history.trials) + int(room)
-        policy = policy.within(limits.total_cost, most)
+        policy = policy.within(limits.total_cost, limits.most_trials(history))
     searching = _search(seed, history, policy, num=int(min(num, room - trials)), budget=budget - cost, carry=carry)
     if searching.queries or (searching.finished is None and history.pending):
         return searching

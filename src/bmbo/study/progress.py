@@ -1,22 +1,44 @@
-"""Show a person how far a run has come."""
+"""Show a person how far a run has come, and that it is at work while nothing arrives."""
 
+import logging
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import TracebackType
 
 from tqdm.auto import tqdm
 
 from bmbo.history import History
+from bmbo.study.short_text import duration
+
+logger = logging.getLogger("bmbo")
+
+TICK_SECONDS = 0.5
+"""Pause between two refreshes of the bar, so that its clock moves while nothing arrives."""
+
+LONG_SECONDS = 10.0
+"""A choice that took longer is mentioned where no bar shows it."""
 
 
 class Progress:
     """Show a bar over the cost, or over trials if there is no budget, with the best value and the use of each level.
 
     Like the limits, it also counts what the study held before this run.
+
+    Args:
+        history: what the study holds.
+        total_cost: the limit of the cost; None for none.
+        n_trials: the limit of the number of trials; None for none.
+        show: whether to show the bar; None for yes in a terminal and in a notebook, no where output goes to a file.
     """
 
-    def __init__(self, history: History, total_cost: float | None, n_trials: int | None, show: bool) -> None:
+    def __init__(self, history: History, total_cost: float | None, n_trials: int | None, show: bool | None) -> None:
         self._by_cost = total_cost is not None
         self._done = self._count(history)
         limit = total_cost if self._by_cost else n_trials
+        self._is_shown = is_watched() if show is None else show
         self._bar = tqdm(
             total=None if limit is None else max(limit, self._done),
             initial=self._done,
@@ -25,8 +47,14 @@ class Progress:
             if limit is None
             else "{desc}: {percentage:3.0f}%|{bar:20}| {n:g}/{total:g} {unit} [{elapsed}<{remaining}{postfix}]",
             desc="bmbo",
-            disable=not show,
+            disable=not self._is_shown,
+            dynamic_ncols=True,
+            # The time left follows from the whole run: results of a batch arrive together, after a pause.
+            smoothing=0,
         )
+        self._choosing_since: float | None = None
+        self._ended = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, name="bmbo-bar", daemon=True)
 
     def show(self, history: History) -> None:
         """Move the bar to what the history says."""
@@ -38,16 +66,50 @@ class Progress:
         self._bar.update(now - self._done)
         self._done = now
 
+    @contextmanager
+    def choosing(self) -> Generator[None, None, None]:
+        """Show inside this context that the next batch is being chosen, and for how long already."""
+        begun = self._choosing_since = time.monotonic()
+        self._describe()
+        try:
+            yield
+        finally:
+            self._choosing_since = None
+            self._describe()
+            seconds = time.monotonic() - begun
+            if seconds >= LONG_SECONDS and not self._is_shown:
+                logger.info("the next batch was chosen in %s", duration(seconds))
+
+    def _describe(self) -> None:
+        """Say before the bar what is being done."""
+        since = self._choosing_since
+        text = "bmbo" if since is None else f"bmbo, choosing the next batch ({time.monotonic() - since:.0f} s)"
+        self._bar.set_description_str(text)
+
+    def _tick(self) -> None:
+        while not self._ended.wait(TICK_SECONDS):
+            self._describe()
+
     def _count(self, history: History) -> float:
         return history.spent if self._by_cost else float(len(history.told))
 
     def __enter__(self) -> "Progress":  # noqa: PYI034 (run-time type checks know no Self)
+        if self._is_shown:
+            self._ticker.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
+        if self._is_shown:
+            self._ticker.join()
         self._bar.close()
+
+
+def is_watched() -> bool:
+    """Return whether standard error is a terminal, or this is a notebook."""
+    return sys.stderr.isatty() or any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__)
 
 
 def describe(history: History) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Container
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, runtime_checkable
 
 from bmbo.ledger import Ledger, LedgerEntry, LedgerSnapshot, Owner, SilenceWatch
@@ -53,6 +54,7 @@ class Planner:
         policy: what suggests.
         is_stopping: whether the run should start nothing more.
         carry: the policy's cache.
+        choosing: makes a context for the time in which the policy chooses, to show it.
     """
 
     def __init__(
@@ -64,12 +66,14 @@ class Planner:
         policy: Policy,
         is_stopping: Callable[[], bool],
         carry: Any = None,
+        choosing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.carry = carry
         self._ledger = ledger
         self._options = options
         self._policy = policy
         self._is_stopping = is_stopping
+        self._choosing = choosing
         self._lease = ledger.lease(owner, options.grace)
         self._watch = SilenceWatch(options.grace)
         self._over: str | None = None
@@ -113,7 +117,8 @@ class Planner:
     def _plan(self, snapshot: LedgerSnapshot, num: int, busy: int, state: tuple[int, ...]) -> LedgerSnapshot:
         """Take the next step of the plan, and return the record after it."""
         seed, limits = self._ledger.seed, self._options.limits
-        step = next_step(seed, snapshot.history, limits, self._policy, num=num, busy=busy, carry=self.carry)
+        with self._choosing():
+            step = next_step(seed, snapshot.history, limits, self._policy, num=num, busy=busy, carry=self.carry)
         self.carry = step.carry
         self._considered = None if step.queries else state
         if step.finished is not None:

@@ -16,6 +16,7 @@ from bmbo.ledger import Ledger, LedgerEntry, LedgerSnapshot, Owner
 from bmbo.protocols import Executor, Finished
 from bmbo.study.checkpoints import source_of
 from bmbo.study.queue_keeper import QueueKeeper, startable
+from bmbo.study.run_messages import trial_line
 from bmbo.study.run_options import LoopOptions
 from bmbo.study.trial import Trial, as_number, view
 
@@ -43,6 +44,9 @@ class Runner:
         options: of the run.
         checkpoints: where the study keeps checkpoints.
         on_finished: called with the record and the number of a trial after the trial.
+
+    Attributes:
+        num_finished: how many trials this run has finished.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Runner:
         self._stopped = threading.Event()
         self._deadline = time.monotonic() + (options.limits.timeout or float("inf"))
         self._failure: BaseException | None = None
+        self.num_finished = 0
         self._num_failed = 0
         self._has_success = False
         self._last_failed: tuple[int, str, BaseException | None] | None = None
@@ -74,6 +79,11 @@ class Runner:
     def stop(self) -> None:
         """Start nothing more; wait for what runs."""
         self._stopped.set()
+
+    @property
+    def was_stopped(self) -> bool:
+        """Return whether the run was stopped, by a user or after an exception."""
+        return self._stopped.is_set()
 
     @property
     def is_stopping(self) -> bool:
@@ -152,16 +162,19 @@ class Runner:
         outcome, exception = self._outcome(entry, job)
         number = self._ledger.finish(entry, outcome, self._owner.text)
         del self._in_flight[job.number]
+        self.num_finished += 1
         if outcome.error is None:
             self._has_success = True
         else:
             self._num_failed += 1
             self._last_failed = (number, outcome.error, exception)
-            logger.warning("trial %d failed: %s", number, outcome.error)
+        record = self._ledger.read()
+        level = logging.INFO if outcome.error is None else logging.WARNING
+        logger.log(level, "%s", trial_line(record.history, number, self._options.limits))
         if exception is not None and not isinstance(exception, self._options.catch):
             self._failure = self._failure or exception
             self.stop()
-        self._on_finished(self._ledger.read(), number)
+        self._on_finished(record, number)
 
     def _outcome(self, entry: LedgerEntry, job: Finished) -> tuple[Outcome, BaseException | None]:
         """Return the outcome to record, and the exception that came with it."""

@@ -13,7 +13,7 @@ from bmbo.ledger import ASKED, Ledger, LedgerSnapshot, Owner, redacted
 from bmbo.problem import FidelityValue, Number, Problem
 from bmbo.problem.number_checks import is_whole, whole_number
 from bmbo.protocols import Executor, Policy, Recommending
-from bmbo.study import import_export, retry_and_drop, told_outcome, validation
+from bmbo.study import import_export, retry_and_drop, run_messages, told_outcome, validation
 from bmbo.study.checkpoints import KEEPS, Keep, clean
 from bmbo.study.limits import Limits
 from bmbo.study.progress import Progress
@@ -37,11 +37,13 @@ class Study:
         policy: what suggests.
         checkpoints: where checkpoint folders are made.
         plans: whether runs in this process plan; if not, they end when no other process plans any more.
+        answers: whether runs in this process end with `answer` in the log. Runs that do not plan never do.
     """
 
     def __init__(self, ledger: Ledger, policy: Policy, checkpoints: Path) -> None:
         self.policy = policy
         self.plans = True
+        self.answers = True
         self.checkpoints = checkpoints
         self._ledger = ledger
         self._carry: Any = None
@@ -210,6 +212,17 @@ class Study:
         found, self._carry = self.policy.recommendation(self._ledger.seed, history, self._carry)
         return StudyRecommendation(self.problem.space.decode(found.unit), found.mean, found.std)
 
+    def answer(self) -> str:
+        """Return in words which configuration to use, how sure that is, and why it is or is not the best observed."""
+        history = self.history
+        recommended = None
+        if isinstance(self.policy, Recommending) and history.done:
+            try:
+                recommended = self.recommendation()
+            except (ArithmeticError, ValueError, RuntimeError) as error:  # NumPy's, SciPy's and XLA's are all of these
+                logger.warning("the model cannot recommend anything: %s", error)
+        return run_messages.answer(history, recommended)
+
     def add_trial(
         self,
         params: Mapping[str, Any],
@@ -286,7 +299,7 @@ class Study:
         max_failures: int | None = MAX_FAILURES,
         keep_checkpoints: Keep = "all",
         grace: Number = GRACE_SECONDS,
-        show_progress_bar: bool = True,
+        show_progress_bar: bool | None = None,
     ) -> None:
         """Run trials until a limit is reached. Any number of processes may do so for one study at the same time.
 
@@ -316,7 +329,8 @@ class Study:
                 something else than the configurations is wrong then; None for never. A later failure ends nothing.
             keep_checkpoints: which checkpoint folders stay: "all", "useful" or "none"; see `clean_checkpoints`.
             grace: seconds of silence after which another process counts as dead.
-            show_progress_bar: whether to show a progress bar.
+            show_progress_bar: whether to show a progress bar; None for yes in a terminal or a notebook, else no. What
+                else is shown, `bmbo.logging` says.
         """
         limits = Limits.checked(total_cost, n_trials, timeout)
         n_workers = whole_number("n_workers", n_workers)
@@ -339,13 +353,17 @@ class Study:
                     callback(self, self._view(record, number))
 
             try:
-                self._run(objective, engine, options, on_finished)
+                runner = self._run(objective, engine, options, on_finished, progress)
             except BaseException:
                 # This ends what still runs there.
                 engine.close()
                 raise
             if isinstance(executor, str):
                 engine.close()
+        is_whole = runner.num_finished > 0 and not runner.was_stopped
+        # The answer may need a fit, which is wasted where nobody sees it.
+        if is_whole and self.plans and self.answers and logger.isEnabledFor(logging.INFO):
+            logger.info("%s", self.answer())
 
     def _run(
         self,
@@ -353,8 +371,9 @@ class Study:
         executor: Executor,
         options: LoopOptions,
         on_finished: Callable[[LedgerSnapshot, int], None],
-    ) -> None:
-        """Run the loop, and keep the policy's cache for the next run."""
+        progress: Progress,
+    ) -> Runner:
+        """Run the loop, keep the policy's cache for the next run, and return what ran."""
         owner = Owner.new()
         self._runner = runner = Runner(
             self._ledger,
@@ -368,7 +387,10 @@ class Study:
         try:
             if not self.plans:
                 runner.run(Follower(self._ledger, options))
-                return
+                return runner
+            starts = run_messages.start_line(self.policy, self.history, options.limits)
+            if starts is not None:
+                logger.info("%s", starts)
             planner = Planner(
                 self._ledger,
                 owner,
@@ -376,6 +398,7 @@ class Study:
                 policy=self.policy,
                 is_stopping=lambda: runner.is_stopping,
                 carry=self._carry,
+                choosing=progress.choosing,
             )
             try:
                 runner.run(planner)
@@ -383,6 +406,7 @@ class Study:
                 self._carry = planner.carry
         finally:
             self._runner = None
+        return runner
 
     def _views(self, numbers: Sequence[int]) -> list[Trial]:
         """Return trials of the record as it is now."""
