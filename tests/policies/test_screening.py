@@ -12,7 +12,7 @@ from bmbo.history.observations import Observations
 from bmbo.policies.ladder_start import LadderStart, promoted, space_filling
 from bmbo.policies.screening import Screening
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
-from bmbo.protocols import Budgeted, SelfConfirming
+from bmbo.protocols import Budgeted, Explaining, SelfConfirming
 from bmbo.testing import check_policy
 
 SEED = 0
@@ -225,3 +225,20 @@ def test_a_thousand_outcomes():
     queries, _ = bmbo.screening().suggest(SEED, history, 5)
     assert len(queries) == 5
     assert min(sum((u - 0.4) ** 2 for u in query.unit) for query in queries) < 0.05
+
+
+def test_it_explains_what_it_suggests():
+    history = drive(problem_of(PLANE, (1.0, 10.0)), bowl, 120.0)
+    start, late = History(history.problem, history.trials[:2]), History(history.problem, history.trials[:20])
+    policy = bmbo.screening().within(400.0, None)
+    assert isinstance(policy, Explaining)
+    for known in (start, late):
+        choices, _ = policy.explain(SEED, known, 4)
+        assert [choice.query for choice in choices] == policy.suggest(SEED, known, 4)[0]
+    for choice in policy.explain(SEED, late, 4)[0]:
+        assert [offer.level for offer in choice.offers] == [1, 0]
+        # In this budget, looks are not free: the highest rate is taken.
+        best = max(choice.offers, key=lambda offer: offer.rate)
+        assert (best.level, best.unit) == (choice.query.level, choice.query.unit)
+        assert [offer.cost for offer in choice.offers] == [10.0, 11.0]
+    assert all(not choice.offers for choice in policy.explain(SEED, start, 2)[0])

@@ -16,7 +16,7 @@ from bmbo.acquisition.host_search import candidates, climbed
 from bmbo.history.observations import Floats
 from bmbo.history.same_point import point_key
 from bmbo.problem import Space
-from bmbo.protocols import WeightedPosteriors
+from bmbo.protocols import Offer, WeightedPosteriors
 
 NUM_CENTRES = 6
 """Known points near which candidates are made."""
@@ -110,7 +110,7 @@ class LookOrEvaluate:
     num_points: int = 70
     num_asked: int = 40
 
-    def choose(
+    def offers(
         self,
         rng: np.random.Generator,
         belief: Belief,
@@ -119,8 +119,8 @@ class LookOrEvaluate:
         *,
         taken: Taken,
         remaining: float,
-    ) -> tuple[Floats, int]:
-        """Return the point and the level with the highest rate of improvement at the top for their cost.
+    ) -> list[Offer]:
+        """Return the best query of the top, and then that of each level below that can be asked.
 
         Args:
             rng: of the search for points.
@@ -133,17 +133,43 @@ class LookOrEvaluate:
         points = self._places(rng, belief, space, taken)
         top, cost = belief.top, costs[belief.top]
         now = evaluate_now(belief, points)
-        chosen, level, rate = points[now.argmax()], top, max(float(now.max()), 1e-300) / cost
+        found = [Offer(top, _as_unit(points[now.argmax()]), max(float(now.max()), 1e-300), cost)]
         for below in range(top if self.looks else 0):
             asked = _not_taken(points[: self.num_asked], range(below, top + 1), taken)
             if costs[below] + cost > remaining or len(asked) == 0:
                 continue
-            # What cannot pay for a second evaluation is spent on looks or on nothing. Then looks are free.
-            free = remaining < 2 * cost
-            rates = look_first(belief, points, asked, below) / (cost if free else cost + costs[below])
-            if rates.max() > (ENOUGH_MORE if free else 1.0) * rate:
-                chosen, level, rate = asked[rates.argmax()], below, float(rates.max())
-        return chosen, level
+            price = cost if _looks_are_free(remaining, cost) else cost + costs[below]
+            gains = look_first(belief, points, asked, below)
+            # By the rate: two gains that differ in the last digit may have the same one.
+            place = int((gains / price).argmax())
+            found.append(Offer(below, _as_unit(asked[place]), float(gains[place]), price))
+        return found
+
+    def choose(
+        self,
+        rng: np.random.Generator,
+        belief: Belief,
+        space: Space,
+        costs: Sequence[float],
+        *,
+        taken: Taken,
+        remaining: float,
+    ) -> tuple[Floats, int]:
+        """Return the point and the level with the highest rate of improvement at the top for their cost.
+
+        For the arguments see `offers`.
+        """
+        offers = self.offers(rng, belief, space, costs, taken=taken, remaining=remaining)
+        best = self.best(offers, costs, remaining)
+        return np.array(best.unit), best.level
+
+    def best(self, offers: Sequence[Offer], costs: Sequence[float], remaining: float) -> Offer:
+        """Return the offer with the highest rate; a look that costs nothing must be clearly better."""
+        best, enough = offers[0], ENOUGH_MORE if _looks_are_free(remaining, costs[-1]) else 1.0
+        for offer in offers[1:]:
+            if offer.rate > enough * best.rate:
+                best = offer
+        return best
 
     def _places(self, rng: np.random.Generator, belief: Belief, space: Space, taken: Taken) -> Floats:
         """Return the points that promise most at the top, the best first, without those that were asked there."""
@@ -168,6 +194,15 @@ class LookOrEvaluate:
         points, places = np.unique(np.vstack([ends, pool]), axis=0, return_index=True)
         order = np.argsort(-np.concatenate([reached, heights])[places])
         return _not_taken(points[order], [top], taken)[: self.num_points]
+
+
+def _looks_are_free(remaining: float, cost: float) -> bool:
+    """Return whether a budget does not pay for a second evaluation. The rest is spent on looks or on nothing."""
+    return remaining < 2 * cost
+
+
+def _as_unit(point: Floats) -> tuple[float, ...]:
+    return tuple(float(u) for u in point)
 
 
 def _not_taken(points: Floats, levels: Sequence[int], taken: Taken) -> Floats:

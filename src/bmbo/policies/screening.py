@@ -17,7 +17,7 @@ from bmbo.history.observations import Floats, Observations
 from bmbo.history.same_point import point_key
 from bmbo.policies.ladder_start import LadderStart
 from bmbo.problem import Problem
-from bmbo.protocols import ExactSurrogate, Recommendation
+from bmbo.protocols import Choice, ExactSurrogate, Offer, Recommendation
 
 logger = logging.getLogger("bmbo")
 
@@ -60,11 +60,16 @@ class Screening:
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`. Without enough budget for an evaluation at the top, there are no queries."""
+        choices, carry = self.explain(seed, history, num, carry)
+        return [choice.query for choice in choices], carry
+
+    def explain(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Choice], Any]:
+        """See `Explaining`."""
         with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would only wait for each other
             batch = _Batch(self, seed, history, num, carry)
             while batch.has_room:
                 batch.add()
-        return batch.queries, batch.carry
+        return batch.choices, batch.carry
 
     def recommendation(self, seed: int, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
         """See `Recommending`. The point was evaluated at the top, unless nothing has a value there."""
@@ -77,16 +82,12 @@ class Screening:
         try:
             with threadpool_limits(1, user_api="blas"):
                 posteriors, carry = self.surrogate.fit(observations, carry)
-                moments = [part.moments(points, observations.top) for part in posteriors.parts]
+                mean, variance = posteriors.moments(points, observations.top)
         except (ArithmeticError, ValueError) as error:
             logger.warning("the fit to %d outcomes failed (%s): the best value is recommended", len(known), error)
             values = observations.value[rows]
             best = int(values.argmax())
             return _recommended(points[best], sign * float(values[best]), float(values.std())), carry
-        weights = posteriors.weights
-        means = np.array([mean[:, 0] for mean, _ in moments])
-        mean = weights @ means
-        variance = weights @ (np.array([each for _, each in moments]) + means**2) - mean**2
         best = int(mean.argmax())
         deviation = math.sqrt(max(float(variance[best]), 0.0))
         low, middle, high = posteriors.restore(mean[best] + deviation * np.array([-1.0, 0.0, 1.0]))
@@ -98,7 +99,7 @@ class _Batch:
 
     def __init__(self, policy: Screening, seed: int, history: History, num: int, carry: Any) -> None:
         self.policy, self.seed, self.num, self.carry = policy, seed, num, carry
-        self.queries: list[Query] = []
+        self.choices: list[Choice] = []
         self.space, self.costs = history.problem.space, history.priced.ladder.costs
         self.top = len(self.costs) - 1
         self.observations = Observations.of(history)
@@ -117,12 +118,14 @@ class _Batch:
     @property
     def has_room(self) -> bool:
         """Return whether one more query is wanted and an evaluation at the top can be paid."""
-        return len(self.queries) < self.num and self._pays(self.costs[self.top])
+        return len(self.choices) < self.num and self._pays(self.costs[self.top])
 
     def add(self) -> None:
         """Choose the next query."""
-        unit, level = self._started() or self._chosen() or (self._random(), self.top)
-        self.queries.append(Query(tuple(float(u) for u in unit), level))
+        started = self._started()
+        offers = [] if started else self._offers()
+        unit, level = started or self._chosen(offers) or (self._random(), self.top)
+        self.choices.append(Choice(Query(tuple(float(u) for u in unit), level), tuple(offers)))
         self.taken.add((point_key(unit), level))
         self.in_flight.append((unit, level))
         self.asked[level] += 1
@@ -142,23 +145,33 @@ class _Batch:
         can_follow = self.trials >= 2 and self._pays(self.costs[found[1]] + self.costs[self.top])
         return found if can_follow else None
 
-    def _chosen(self) -> tuple[Floats, int] | None:
-        """Return the model's choice; None if there are too few values, or after a numerical failure."""
-        if self._failed or np.isfinite(self.observations.value).sum() < FEWEST_VALUES:
+    def _chosen(self, offers: list[Offer]) -> tuple[Floats, int] | None:
+        """Return the model's choice, if it was asked."""
+        if not offers:
             return None
-        # With one trial left, only the top is worth it: the rule then sees a budget that pays for nothing else.
-        remaining = self.budget if self.trials >= 2 else min(self.budget, self.costs[self.top])
+        best = self.policy.choose.best(offers, self.costs, self._remaining)
+        return np.array(best.unit), best.level
+
+    @property
+    def _remaining(self) -> float:
+        """Return what the rule may count on: with one trial left, only the top is worth it."""
+        return self.budget if self.trials >= 2 else min(self.budget, self.costs[self.top])
+
+    def _offers(self) -> list[Offer]:
+        """Return what the levels offer; nothing if there are too few values, or after a numerical failure."""
+        if self._failed or np.isfinite(self.observations.value).sum() < FEWEST_VALUES:
+            return []
         try:
             if self._belief is None:
                 self._belief = self._learned()
-            return self.policy.choose.choose(
-                self.rng, self._belief, self.space, self.costs, taken=self.taken, remaining=remaining
+            return self.policy.choose.offers(
+                self.rng, self._belief, self.space, self.costs, taken=self.taken, remaining=self._remaining
             )
         except (ArithmeticError, ValueError) as error:
             told = len(self.observations)
             logger.warning("the fit to %d outcomes failed (%s): random queries instead", told, error)
             self._failed, self._belief = True, None
-            return None
+            return []
 
     def _learned(self) -> Belief:
         """Return what is believed, with outcomes imagined of all that is in flight."""

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from bmbo.history.observations import Floats, Integers, Observations
 
 
@@ -56,6 +58,13 @@ class WeightedPosteriors:
     parts: tuple[ExactPosterior, ...]
     weights: Floats
     restore: Callable[[Floats], Floats]
+
+    def moments(self, unit: Floats, level: int) -> tuple[Floats, Floats]:
+        """Return means [q] and variances [q] over all models at points [q d] of one level, if nothing is imagined."""
+        each = [part.moments(unit, level) for part in self.parts]
+        means = np.array([mean[:, 0] for mean, _ in each])
+        mean = self.weights @ means
+        return mean, self.weights @ (np.array([variance for _, variance in each]) + means**2) - mean**2
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from bmbo.history import History, Query
+from bmbo.protocols.exact_moments import ExactSurrogate
 from bmbo.problem import Problem
 
 
@@ -74,4 +75,48 @@ class Starting(Policy, Protocol):
 
         The problem has a number for each cost.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Describe the best query that a level had to offer when a query was chosen.
+
+    Attributes:
+        level: of the query.
+        unit: its point of the cube.
+        gain: the improvement at the top that is expected of it, standardised.
+        cost: what this improvement costs, with the evaluation at the top that a look leads to.
+    """
+
+    level: int
+    unit: tuple[float, ...]
+    gain: float
+    cost: float
+
+    @property
+    def rate(self) -> float:
+        """Return the gain per cost."""
+        return self.gain / self.cost
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Hold a query, and what the levels offered when it was chosen; nothing if no model chose it."""
+
+    query: Query
+    offers: tuple[Offer, ...] = ()
+
+
+@runtime_checkable
+class Explaining(Policy, Protocol):
+    """Describe a policy with an exact model that can say why it chose a batch; the report of a study asks it."""
+
+    @property
+    def surrogate(self) -> ExactSurrogate:
+        """Return what learns the model."""
+        ...
+
+    def explain(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Choice], Any]:
+        """Return what `suggest` returns for the same arguments, each query with the offers of the levels."""
         ...
