@@ -35,6 +35,7 @@ class Learned:
         posterior: of that fit.
         anchored: what the anchor's fit has seen.
         chains: of the anchor's fit.
+        info: how the newest fit went, as its surrogate reports it.
     """
 
     seen: Seen
@@ -42,6 +43,7 @@ class Learned:
     posterior: Posterior
     anchored: Seen
     chains: Any
+    info: Any = None
 
 
 @runtime_checkable
@@ -85,11 +87,11 @@ class WarmStart:
             posterior, chains, info = self.surrogate.fit(jax.random.fold_in(key, anchor), data)
             if anchor == len(told):
                 _warn(info, anchor)
-                return Learned(seen, data, posterior, anchored=seen, chains=chains)
+                return Learned(seen, data, posterior, anchored=seen, chains=chains, info=info)
         data = Dataset.of_trials(history, told, squeeze=self.squeeze)
         posterior, _, info = self.surrogate.fit(jax.random.fold_in(key, len(told)), data, chains)
         _warn(info, len(told))
-        return Learned(seen, data, posterior, anchored=seen[:anchor], chains=chains)
+        return Learned(seen, data, posterior, anchored=seen[:anchor], chains=chains, info=info)
 
     def anchor(self, num_told: int) -> int:
         """Return the largest anchor that a number of outcomes reaches; this number itself while it is small."""
