@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError
 
 from bmbo.cli.arguments import STATES, ChosenStudy
 from bmbo.cli.text_output import text_table
-from bmbo.ledger import ASKED, Ledger, LedgerEntry, Owner, redacted
+from bmbo.ledger import Ledger, LedgerEntry, redacted, shown_owner
 from bmbo.ledger.attribute_keys import OWNER
 from bmbo.ledger.planner_lease import current_term
 from bmbo.ledger.study_definition import direction_of
@@ -96,14 +96,6 @@ def check_storage_exists(storage: str) -> None:
         path = url.database
     if not Path(path).exists():
         raise ValueError(f"there is no storage {redacted(storage)}; is this the right folder?")
-
-
-def shown_owner(owner: str) -> str:
-    """Return the owner of a trial for people to read: machine and process."""
-    known = Owner.of(owner)
-    if known is None:
-        return "you (by ask)" if owner == ASKED else owner
-    return f"{known.host.partition('/')[0]}:{known.pid}"
 
 
 def status(arguments: argparse.Namespace) -> int:

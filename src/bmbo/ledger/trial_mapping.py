@@ -28,6 +28,7 @@ from bmbo.ledger.attribute_keys import (
     TAG,
 )
 from bmbo.ledger.optuna_private import enqueued_params, trial_id
+from bmbo.ledger.owners import Owner
 from bmbo.problem import Problem, Space
 from bmbo.problem.foreign_spaces import to_optuna
 
@@ -229,6 +230,14 @@ def _outcome(problem: Problem, stored: FrozenTrial, level: int) -> Outcome:
     if value is None:
         return Outcome(None, cost, seconds, error=str(attributes.get(ERROR, "it failed without a reason")))
     return Outcome.of(value, cost, seconds)
+
+
+def shown_owner(owner: str) -> str:
+    """Return the owner of a trial for people to read: machine and process."""
+    known = Owner.of(owner)
+    if known is None:
+        return "you (by ask)" if owner == ASKED else owner
+    return f"{known.host.partition('/')[0]}:{known.pid}"
 
 
 @cache
