@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from bmbo.cli.arguments import UsageError, parser
 from bmbo.cli.change_commands import delete, drop, retry
 from bmbo.cli.read_commands import best, export, status, trials
+from bmbo.cli.report_commands import report
 from bmbo.cli.run_commands import INTERRUPTED, OK, TERMINATED, Terminated, resume, run, worker
 from bmbo.cli.text_output import message_line, print_message
 
@@ -26,6 +27,7 @@ COMMANDS = {
     "best": best,
     "trials": trials,
     "export": export,
+    "report": report,
 }
 
 

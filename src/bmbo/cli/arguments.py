@@ -138,6 +138,9 @@ def parser(commands: dict[str, Callable[[argparse.Namespace], int]]) -> argparse
     export = command("export", "all trials as a table", _file_or_name)
     export.add_argument("--format", choices=("csv", "json"), help="by default from the name of the file, else csv")
     export.add_argument("--output", type=Path, metavar="FILE", help="by default it is printed")
+    report = command("report", "write a page with figures about a study", _file_or_name, _shown_method)
+    report.add_argument("--out", type=Path, metavar="FILE", help="by default the study's name and .html")
+    report.add_argument("--no-model", dest="model", action="store_false", help="leave out what needs a model")
     return whole
 
 
@@ -160,6 +163,11 @@ def _objective(subparser: argparse.ArgumentParser) -> None:
 def _chosen_trials(subparser: argparse.ArgumentParser) -> None:
     subparser.add_argument("--trials", type=int, nargs="+", metavar="N", help="their numbers")
     subparser.add_argument("--refund", action="store_true", help="give back what they cost")
+
+
+def _shown_method(subparser: argparse.ArgumentParser) -> None:
+    summary = "the method that the study was run with; by default that of its file, else the usual one"
+    subparser.add_argument("--method", choices=sorted(METHOD_NAMES), help=summary)
 
 
 def _json(subparser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,16 @@
 from .drawn_functions import Posterior, Select, Surrogate
 from .exact_moments import ExactPosterior, ExactSurrogate, WeightedPosteriors
-from .planning import Budgeted, Choice, Explaining, Offer, Policy, Recommendation, Recommending, SelfConfirming, Starting
+from .planning import (
+    Budgeted,
+    Choice,
+    Explaining,
+    Offer,
+    Policy,
+    Recommendation,
+    Recommending,
+    SelfConfirming,
+    Starting,
+)
 from .running_jobs import Executor, Finished
 
 __all__ = [

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from bmbo.history import History, Query
-from bmbo.protocols.exact_moments import ExactSurrogate
 from bmbo.problem import Problem
+from bmbo.protocols.exact_moments import ExactSurrogate
 
 
 @runtime_checkable

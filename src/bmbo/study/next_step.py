@@ -48,8 +48,7 @@ def next_step(
     costs = history.priced.ladder.costs
     trials, cost = limits.reserve(costs) if _may_need_confirming(policy) else (0, 0.0)
     room, budget = limits.room(history), limits.left(history)
-    if isinstance(policy, Budgeted):
-        policy = policy.within(limits.total_cost, limits.most_trials(history))
+    policy = within_limits(policy, limits, history)
     searching = _search(seed, history, policy, num=int(min(num, room - trials)), budget=budget - cost, carry=carry)
     if searching.queries or (searching.finished is None and history.pending):
         return searching
@@ -61,6 +60,11 @@ def next_step(
     # There is nothing to confirm, so what was kept for that is there to search with.
     more = _search(seed, history, policy, num=int(min(num, room)), budget=budget, carry=closing.carry)
     return more if more.queries else closing
+
+
+def within_limits(policy: Policy, limits: Limits, history: History) -> Policy:
+    """Return the policy as it plans under the limits of a run."""
+    return policy.within(limits.total_cost, limits.most_trials(history)) if isinstance(policy, Budgeted) else policy
 
 
 def _may_need_confirming(policy: Policy) -> bool:

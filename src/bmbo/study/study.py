@@ -265,6 +265,24 @@ class Study:
         """Return every trial as a row of a pandas DataFrame; raise ImportError if pandas is not installed."""
         return import_export.table(self.trials)
 
+    def report(self, path: str | Path | None = None, *, model: bool = True) -> Path:
+        """Write a page with figures about this study, one HTML file that needs no network, and return its path.
+
+        Raise ImportError if plotly or jinja2 is not installed (`pip install bmbo[plot]`), ValueError if there is a file
+        at the path that is no report of bmbo. docs/report.md describes the page.
+
+        Args:
+            path: of the file; by default the name of the study and .html, in the working directory.
+            model: whether to show what a model says; without it the page is made at once.
+
+        Example:
+            >>> study.report("study.html")
+        """
+        # Imported here: a study that makes no report need not wait for what only a report needs.
+        from bmbo.study import reporting  # noqa: PLC0415
+
+        return reporting.report(self._ledger, self.policy, self._ledger.seed, self._carry, path=path, model=model)
+
     def clean_checkpoints(self, keep: Keep = "useful") -> list[int]:
         """Remove checkpoint folders of finished trials, and return the numbers of these trials.
 

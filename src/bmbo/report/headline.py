@@ -1,0 +1,113 @@
+"""Say in words what came out of a study."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bmbo.history import TrialRecord
+from bmbo.history.same_point import same_configuration
+from bmbo.protocols import Recommendation
+from bmbo.report.model_view import ModelView
+from bmbo.report.report_data import ReportData, short_number, short_value
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Hold the top of the page.
+
+    Attributes:
+        facts: names and values.
+        best: what the best observed trial is, in a sentence.
+        recommended: what is recommended and why; None if the method recommends nothing.
+        configurations: for each parameter its name, its best observed value and its recommended value.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    best: str
+    recommended: str | None
+    configurations: tuple[tuple[str, str, str], ...]
+
+
+def headline_of(data: ReportData, view: ModelView | None) -> Headline:
+    """Return the top of the page of a study."""
+    best, found = data.history.best, data.recommendation
+    return Headline(
+        _facts(data),
+        _best_text(best),
+        None if found is None else _recommended_text(data, found, best, view),
+        _configurations(data, best, found),
+    )
+
+
+def _facts(data: ReportData) -> tuple[tuple[str, str], ...]:
+    history, ladder = data.history, data.problem.ladder
+    unit = " seconds" if history.problem.ladder.measured else ""
+    limit = f" of {short_number(data.total_cost)}" if data.total_cost is not None else ""
+    share = f" ({history.spent / data.total_cost:.0%})" if data.total_cost else ""
+    most = "" if data.n_trials is None else f" of {data.n_trials}"
+    goal = "large" if data.problem.maximise else "small"
+    levels = ", ".join(f"{each.name} (cost {short_number(float(each.cost))})" for each in ladder.fidelities)
+    parts = [f"{len(history.done)} with a value", f"{len(history.failed)} failed", f"{len(history.pending)} in flight"]
+    return (
+        ("Goal", f"{goal} values at {ladder[ladder.top].name}, the top fidelity"),
+        ("Fidelities", levels),
+        ("Parameters", str(len(data.problem.space.params))),
+        ("Cost", f"{short_number(history.spent)}{limit}{unit} spent{share}"),
+        ("Trials", f"{len(history.trials)}{most}: {', '.join(parts)}"),
+        ("Kept in", data.storage),
+        ("Page made", f"{data.made:%Y-%m-%d %H:%M}"),
+    )
+
+
+def _best_text(best: TrialRecord | None) -> str:
+    if best is None or best.value is None:
+        return "No trial has given a value at the top fidelity yet."
+    return f"The best observed value at the top fidelity is {short_number(best.value)}, of trial {best.number}."
+
+
+def _recommended_text(data: ReportData, found: Recommendation, best: TrialRecord | None, view: ModelView | None) -> str:
+    """Return what is recommended, and why it is or is not the best observed configuration."""
+    predicted = f"{short_number(found.mean)} ± {found.std:.2g}"
+    if best is None or best.value is None:
+        return f"The recommendation rests on cheaper trials alone: {predicted} is expected at the top."
+    at_top = [trial for trial in data.history.done if trial.query.level == data.problem.ladder.top]
+    unit = _recorded(data, found)
+    runs = [trial for trial in at_top if same_configuration(trial.query.unit, unit)]
+    if any(trial.number == best.number for trial in runs):
+        return f"The recommendation is the best observed configuration; {predicted} is expected of it."
+    value = short_number(best.value)
+    luck = f"trial {best.number} gave {value}, but the model takes a part of that for luck"
+    if view is not None and data.is_own_model:
+        there = view.at_top(np.asarray([best.query.unit], np.float64))
+        luck += f" and expects {short_number(float(there.mean[0]))} of it"
+    if runs:
+        gave = ", ".join(short_number(trial.value or 0.0) for trial in runs)
+        numbers = ", ".join(str(trial.number) for trial in runs)
+        name = "trial" if len(runs) == 1 else "trials"
+        return f"The recommendation is {name} {numbers}, which gave {gave}; {predicted} is expected of it. Here {luck}."
+    is_better = data.problem.sign * (found.mean - best.value) > 0
+    why = f"better than the best observed {value}" if is_better else f"here {luck}"
+    return f"The recommendation has not been run at the top. {predicted} is expected of it: {why}."
+
+
+def _configurations(
+    data: ReportData, best: TrialRecord | None, found: Recommendation | None
+) -> tuple[tuple[str, str, str], ...]:
+    space = data.problem.space
+    observed = {} if best is None else space.decode(best.query.unit)
+    wanted = {} if found is None else space.decode(found.unit)
+    if not observed and not wanted:
+        return ()
+    return tuple((name, _shown(observed, name), _shown(wanted, name)) for name in space.names)
+
+
+def _shown(config: Mapping[str, Any], name: str) -> str:
+    return short_value(config[name]) if config else "-"
+
+
+def _recorded(data: ReportData, found: Recommendation) -> tuple[float, ...]:
+    """Return a recommended point as the ledger has it, which may differ in the last digits."""
+    space = data.problem.space
+    return space.encode(space.decode(found.unit))
