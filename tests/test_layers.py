@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "testing": NUMERIC,
     "cli": {"problem", "history", "protocols", "methods", "executors", "ledger", "study"},
     "logging": set(),
+    "integration": {"problem", "history", "protocols", "methods", "ledger", "study"},
     "demo": {"methods", "study", "synthetic"},
     "__main__": {"cli"},
 }

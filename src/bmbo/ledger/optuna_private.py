@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from optuna import Study
 from optuna.storages import BaseStorage, get_storage
 from optuna.storages.journal import JournalFileBackend
 from optuna.storages.journal._base import BaseJournalSnapshot
@@ -66,3 +67,12 @@ def enqueued_params(trial: FrozenTrial) -> Mapping[str, Any]:
     """
     params: Mapping[str, Any] = trial.system_attrs.get("fixed_params", {})
     return params
+
+
+def set_system_attribute(study: Study, trial: FrozenTrial, key: str, value: Any) -> None:
+    """Write an attribute of a running trial that every process of the study sees, and that no user looks at.
+
+    Optuna's own samplers do the same; a `FrozenTrial` has no public way to it. Without the name, write a user
+    attribute of the trial by way of the objective.
+    """
+    study._storage.set_trial_system_attr(trial_id(trial), key, value)  # pyright: ignore[reportPrivateUsage]

@@ -23,6 +23,8 @@ logger = logging.getLogger("bmbo")
 
 FEWEST_VALUES = 3
 """Values that a model is fitted to. Before, queries after the start are random."""
+RANDOM_TRIES = 64
+"""Random points that are drawn to find one that was not asked yet: a small space soon has few of them."""
 ROUNDING = 1e-9
 """Share of a cost that may be missing because sums of costs are rounded."""
 
@@ -182,7 +184,9 @@ class _Batch:
         return belief
 
     def _random(self) -> Floats:
-        return self.space.snap(self.rng.random((1, self.space.dim)))[0]
+        """Return a random point, one that was not asked at the top if a few tries find one."""
+        points = self.space.snap(self.rng.random((RANDOM_TRIES, self.space.dim)))
+        return next((unit for unit in points if (point_key(unit), self.top) not in self.taken), points[0])
 
 
 def _recommended(unit: Floats, mean: float, std: float) -> Recommendation:
