@@ -54,7 +54,7 @@ docs: install
 # Peers take part where they are installed: see benchmarks/README.md.
 bench: install
 	$(BIN)/python benchmarks/suggest_speed.py --hmc
-	$(BIN)/python benchmarks/search_scaling.py
+	$(BIN)/python benchmarks/alternating_search_cost.py
 	$(BIN)/python benchmarks/ledger_throughput.py
 
 clean:

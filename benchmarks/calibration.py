@@ -17,6 +17,7 @@ from matplotlib.ticker import PercentFormatter
 from tqdm import tqdm
 
 from bmbo.surrogates.darn import Darn
+from figure_style import COLOURS, drawing, svg_text
 from surrogate_table import (
     FUNCTIONS,
     SIZES,
@@ -30,7 +31,6 @@ from surrogate_table import (
     quick,
     write,
 )
-from svg_figures import COLOURS, drawing, svg_text
 
 SHOWN = (0.5, 0.8, 0.95)
 """Sizes of the intervals in the table."""

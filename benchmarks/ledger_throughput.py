@@ -1,6 +1,6 @@
 """Measure what the ledger costs: trials per hour with an instant objective, and the times of a large study.
 
-    python benchmarks/ledger_throughput.py --out docs/ledger_throughput.md --json ledger_throughput.json
+    python benchmarks/ledger_throughput.py --out docs/results/throughput.md --json ledger_throughput.json
 
 Workers are processes that run one study together. PostgreSQL takes part if the server of the tests can be started: on
 loopback, from the package pgserver or from the system.

@@ -1,6 +1,6 @@
 """Measure how long a suggestion takes: a batch of five on the paper's Branin, next to BoTorch if it is installed.
 
-    python benchmarks/suggest_speed.py --out docs/suggest_speed.md --json suggest_speed.json
+    python benchmarks/suggest_speed.py --out docs/results/speed.md --json suggest_speed.json
     python benchmarks/suggest_speed.py --sizes --hmc
 
 The first call of a size compiles. A warm call is the round after five new observations: it is compiled, and its chains

@@ -1,7 +1,7 @@
 """Measure how well the surrogate predicts, by the protocol of the paper's Table 1, next to a plain Gaussian process.
 
-    python benchmarks/surrogate_table.py --out docs/surrogate_table.md --json surrogate_table.json
-    python benchmarks/surrogate_table.py --presets --methods --out docs/surrogate_methods.md
+    python benchmarks/surrogate_table.py --out docs/results/surrogate_table.md --json surrogate_table.json
+    python benchmarks/surrogate_table.py --presets --methods --out docs/results/surrogate_table_presets.md
 
 The second command makes the whole table of the paper. `--methods` takes names of other surrogates; without a name it
 takes all of them.
@@ -36,8 +36,8 @@ import bmbo
 from bmbo.history import Dataset
 from bmbo.inference import MCLMC, Info, PaperHMC
 from bmbo.protocols import Posterior, Surrogate
-from bmbo.surrogates.chained_darn import ChainedDarn, ChainedDarnPosterior
 from bmbo.surrogates.darn import Darn, DarnPosterior, Preset
+from bmbo.surrogates.dnn_mfbo import ChainedDarn, ChainedDarnPosterior
 from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs
 from bmbo.surrogates.shared_basis import SharedBasis
 from bmbo.surrogates.weighted_surrogates import Mixture

@@ -99,7 +99,7 @@ def test_a_type_that_carries_a_trial_is_in_the_file_that_the_page_says(name: str
 
 def test_methods_that_the_page_names_exist() -> None:
     owners = {"Study": "study.study", "Ledger": "ledger.ledger", "Executor": "protocols", "Policy": "protocols"}
-    owners |= {"Surrogate": "protocols", "Bayes": "policies", "WarmStart": "policies", "Planner": "study.queue_keeper"}
+    owners |= {"Surrogate": "protocols", "Bayes": "policies", "WarmStart": "policies", "Planner": "study.planner"}
     owners |= {"Screening": "policies"}
     named = set(re.findall(r"`([A-Z]\w+)\.(\w+)`", section("The way of a trial")))
     assert named

@@ -11,11 +11,11 @@ from jaxtyping import Array, Float
 import bmbo
 from bmbo import methods
 from bmbo.acquisition.alternating_search import Alternating
-from bmbo.acquisition.batches_of_one import OneAtATime
-from bmbo.acquisition.candidate_search import CandidateSearch
+from bmbo.acquisition.baseline_search import CandidateSearch
 from bmbo.acquisition.chained_max_value_entropy import ChainQuadrature
 from bmbo.acquisition.expected_improvement import ImproveAtTop, Improvement, standardised_best, units_at_top
 from bmbo.acquisition.max_value_entropy import MaxValue
+from bmbo.acquisition.one_at_a_time import OneAtATime
 from bmbo.acquisition.thompson_sampling import Thompson
 from bmbo.acquisition.upper_confidence_bound import UpperConfidence
 from bmbo.history import Dataset, History, Outcome, Query
@@ -23,10 +23,10 @@ from bmbo.inference import DeepEnsemble
 from bmbo.policies import Bayes, TopOnly, WarmStart
 from bmbo.policies.top_fidelity_only import top_of
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
-from bmbo.surrogates.chained_darn import ChainedDarn
 from bmbo.surrogates.darn import Darn
 from bmbo.surrogates.darn_density import CollapsedModel
 from bmbo.surrogates.darn_networks import Network, Stack
+from bmbo.surrogates.dnn_mfbo import ChainedDarn
 from bmbo.surrogates.gp import CoregionalGP, IndependentGPs
 from bmbo.surrogates.shared_basis import SharedBasis
 from bmbo.testing import check_policy

@@ -5,8 +5,8 @@ from functools import partial
 
 from bmbo import methods
 from bmbo.policies import Screening
-from bmbo.surrogates.joint_gp import JointGP
-from bmbo.surrogates.joint_gp.prior_and_evidence import Prior
+from bmbo.surrogates.exact_gp import JointGP
+from bmbo.surrogates.exact_gp.prior_and_evidence import Prior
 from experiments.harness.method_interface import MethodEntry
 from experiments.methods.own_methods import start_run
 

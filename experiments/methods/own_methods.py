@@ -7,7 +7,7 @@ from typing import Any
 from bmbo import History, Outcome, Problem, Query, methods
 from bmbo.protocols import Policy, Recommending
 from bmbo.study.limits import Limits
-from bmbo.study.next_step import next_step
+from bmbo.study.next_queries import next_step
 from experiments.harness.method_interface import Job, MethodEntry, Start
 
 

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from benchmarks.svg_figures import COLOURS, drawing, svg_text
+from benchmarks.figure_style import COLOURS, drawing, svg_text
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 import bmbo.problem
 from bmbo.acquisition.alternating_search import Alternating, alternate
-from bmbo.acquisition.batch_state import Pending
-from bmbo.acquisition.information import batch_information
+from bmbo.acquisition.batch_information import batch_information
+from bmbo.acquisition.batch_invariants import Pending
 from bmbo.acquisition.sampled_optima import Optimum
 from bmbo.history import Dataset, History, Query
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space

@@ -12,7 +12,7 @@ from bmbo.acquisition.host_search import candidates, climbed, moved
 from bmbo.acquisition.look_or_evaluate import Belief, LookOrEvaluate, evaluate_now, look_first
 from bmbo.history.same_point import point_key
 from bmbo.protocols import WeightedPosteriors
-from bmbo.surrogates.joint_gp.posterior import JointPosterior
+from bmbo.surrogates.exact_gp.posterior import JointPosterior
 from support.joint_process import PRIOR, SPACE, TOP, some_hyperparameters, some_observations, some_points
 
 COSTS = (0.1, 0.3, 1.0)

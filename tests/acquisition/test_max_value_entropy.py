@@ -11,10 +11,10 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import bmbo
-from bmbo.acquisition.batch_state import Pending
-from bmbo.acquisition.candidate_search import CandidateSearch, in_flight, moments
+from bmbo.acquisition.baseline_search import CandidateSearch, in_flight, moments
+from bmbo.acquisition.batch_information import take
+from bmbo.acquisition.batch_invariants import Pending
 from bmbo.acquisition.chained_max_value_entropy import ChainQuadrature, conditional_variance, hermite
-from bmbo.acquisition.information import take
 from bmbo.acquisition.max_value_entropy import MaxValue, chance_correlation, entropy_reduction, spread
 from bmbo.history import Dataset, History, Query
 from bmbo.problem import Fidelity, Ladder, Problem, Space

@@ -10,7 +10,7 @@ import pytest
 from jaxtyping import Array, Float
 
 import bmbo
-from bmbo.acquisition.candidate_search import CandidateSearch
+from bmbo.acquisition.baseline_search import CandidateSearch
 from bmbo.acquisition.upper_confidence_bound import CHECKS, Bounds, Comparable, Rules, Suspect, UpperConfidence
 from bmbo.history import Dataset, History, Outcome, Query
 from bmbo.problem import Fidelity, Ladder, Problem, Space

@@ -8,7 +8,7 @@ import pytest
 from bmbo.cli.arguments import RUN_OPTION_HELP
 from bmbo.cli.command_objective import CommandObjective
 from bmbo.cli.study_file import StudyFile
-from bmbo.cli.toml_source import TomlError
+from bmbo.cli.toml_with_lines import TomlError
 from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Space
 from bmbo.study import Study
 from bmbo.study.run_options import RunOptions, run_option_kinds

@@ -1,6 +1,6 @@
 """A study on a real PostgreSQL server: passwords, a server that is restarted, and processes that share it.
 
-The ledger's own tests run on it too, see test_ledger.py and test_ledger_owners.py.
+The ledger's own tests run on it too, see test_ledger.py and test_owners.py.
 """
 
 import logging

@@ -8,7 +8,7 @@ import pytest
 
 import bmbo
 from bmbo.history import History, Outcome, Query
-from bmbo.history.observations import Observations
+from bmbo.history.host_observations import Observations
 from bmbo.policies.ladder_start import LadderStart, promoted, space_filling
 from bmbo.policies.screening import Screening
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space

@@ -10,7 +10,7 @@ from bmbo.history import History, Outcome
 from bmbo.policies.random_search import random_queries
 from bmbo.problem import Fidelity, Ladder, Problem, Space
 from bmbo.study.limits import ADDED, Limits
-from bmbo.study.next_step import CONFIRMS, next_step
+from bmbo.study.next_queries import CONFIRMS, next_step
 
 SEED = 0
 SPACE = Space({"x": bmbo.Float(0, 1), "y": bmbo.Float(0, 1)})

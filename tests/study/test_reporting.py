@@ -12,7 +12,7 @@ from bmbo.policies.random_search import Random
 from bmbo.protocols import Recommendation
 from bmbo.study import reporting
 from bmbo.study.limits import Limits
-from bmbo.study.next_step import CONFIRMS
+from bmbo.study.next_queries import CONFIRMS
 from support.report_records import BEGUN, data_of, entry_of, problem_of
 from support.small_policies import SEED, SMALL
 from support.small_studies import InTurn, bowl, quiet, study_of

@@ -3,10 +3,10 @@
 import numpy as np
 
 import bmbo
-from bmbo.history.observations import Observations
+from bmbo.history.host_observations import Observations
 from bmbo.problem import Categorical, Int, Space
-from bmbo.surrogates.joint_gp.correlations import KERNELS
-from bmbo.surrogates.joint_gp.prior_and_evidence import Layout, Prior
+from bmbo.surrogates.exact_gp.correlations import KERNELS
+from bmbo.surrogates.exact_gp.prior_and_evidence import Layout, Prior
 
 SPACE = Space(
     {

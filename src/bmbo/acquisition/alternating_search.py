@@ -10,10 +10,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from bmbo.acquisition.batch_state import BatchState, Pairs, Pending
+from bmbo.acquisition.batch_information import Taken, centre, gain, gain_of_products, score, take
+from bmbo.acquisition.batch_invariants import BatchState, Pairs, Pending
 from bmbo.acquisition.box_minimiser import minimise_box
-from bmbo.acquisition.exact_points import exact_points
-from bmbo.acquisition.information import Taken, centre, gain, gain_of_products, score, take
+from bmbo.acquisition.runnable_points import exact_points
 from bmbo.acquisition.sampled_optima import Optimum, find_optimum
 from bmbo.history import Dataset, History, Query
 from bmbo.problem import Problem, Space

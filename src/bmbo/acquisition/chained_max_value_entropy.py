@@ -17,8 +17,7 @@ import numpy as np
 from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bmbo.acquisition.batch_state import Pending
-from bmbo.acquisition.candidate_search import (
+from bmbo.acquisition.baseline_search import (
     Candidate,
     CandidateSearch,
     best_candidate,
@@ -26,6 +25,7 @@ from bmbo.acquisition.candidate_search import (
     in_flight,
     moments,
 )
+from bmbo.acquisition.batch_invariants import Pending
 from bmbo.acquisition.max_value_entropy import entropy_reduction, spread
 from bmbo.acquisition.sampled_optima import Optimum
 from bmbo.history import Dataset, History, Query

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from bmbo.acquisition.exact_points import exact_point
-from bmbo.acquisition.information import centre
+from bmbo.acquisition.batch_information import centre
+from bmbo.acquisition.runnable_points import exact_point
 from bmbo.acquisition.sampled_optima import find_optimum
 from bmbo.acquisition.top_level_climbs import climb, padded_points
 from bmbo.history import Dataset, History, Query, TrialRecord

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import erfcx, ndtr
 
-from bmbo.history.observations import Floats
+from bmbo.history.host_observations import Floats
 
 ROOT = math.sqrt(2.0 * math.pi)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bmbo.history.observations import Floats
+from bmbo.history.host_observations import Floats
 from bmbo.problem import Categorical, Float, Int, Space
 from bmbo.problem.parameters import Parameter
 

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from bmbo.acquisition.host_improvement import expected_improvement, log_expected_improvement
 from bmbo.acquisition.host_search import candidates, climbed
-from bmbo.history.observations import Floats
+from bmbo.history.host_observations import Floats
 from bmbo.history.same_point import point_key
 from bmbo.problem import Space
 from bmbo.protocols import Offer, WeightedPosteriors

@@ -19,8 +19,7 @@ import numpy as np
 from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bmbo.acquisition.batch_state import Pending
-from bmbo.acquisition.candidate_search import (
+from bmbo.acquisition.baseline_search import (
     Candidate,
     CandidateSearch,
     Moments,
@@ -29,7 +28,8 @@ from bmbo.acquisition.candidate_search import (
     in_flight,
     moments,
 )
-from bmbo.acquisition.information import centre, shifted_draws
+from bmbo.acquisition.batch_information import centre, shifted_draws
+from bmbo.acquisition.batch_invariants import Pending
 from bmbo.acquisition.sampled_optima import Optimum
 from bmbo.history import Dataset, History, Query
 from bmbo.problem import Space

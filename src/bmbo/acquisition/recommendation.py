@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bmbo.acquisition.exact_points import exact_point
+from bmbo.acquisition.runnable_points import exact_point
 from bmbo.acquisition.top_level_climbs import climb, padded_points
 from bmbo.history import Scale
 from bmbo.problem import Problem, Space

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bmbo.acquisition.exact_points import exact_points
+from bmbo.acquisition.runnable_points import exact_points
 from bmbo.acquisition.sampled_optima import find_optimum
 from bmbo.history import Dataset, History, Query
 from bmbo.history.same_point import is_among

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from bmbo.acquisition.batch_state import Pending
-from bmbo.acquisition.candidate_search import (
+from bmbo.acquisition.baseline_search import (
     Candidate,
     CandidateSearch,
     best_candidate,
@@ -25,7 +24,8 @@ from bmbo.acquisition.candidate_search import (
     in_flight,
     moments,
 )
-from bmbo.acquisition.exact_points import exact_point
+from bmbo.acquisition.batch_invariants import Pending
+from bmbo.acquisition.runnable_points import exact_point
 from bmbo.history import Dataset, History, Query, TrialRecord
 from bmbo.history.same_point import is_among
 from bmbo.problem import Problem, Space

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bmbo.cli.study_file import FUNCTION
-from bmbo.cli.toml_source import suggestion
+from bmbo.cli.toml_with_lines import suggestion
 
 
 class ObjectiveError(ValueError):

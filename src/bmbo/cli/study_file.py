@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 
 from bmbo import methods
 from bmbo.cli.command_objective import LAST_LINE, CommandObjective
-from bmbo.cli.toml_source import Kinds, Place, TomlError, TomlSource, suggestion, table_title
+from bmbo.cli.toml_with_lines import Kinds, Place, TomlError, TomlSource, suggestion, table_title
 from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Parameter, Space
 from bmbo.problem.number_checks import whole_number
 from bmbo.protocols import Policy

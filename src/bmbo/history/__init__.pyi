@@ -1,5 +1,5 @@
 from .dataset import Dataset
-from .trials import History, Outcome, Query, TrialRecord
+from .trial_records import History, Outcome, Query, TrialRecord
 from .value_scaling import Scale
 
 __all__ = [

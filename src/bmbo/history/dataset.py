@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from numpy.typing import NDArray
 
-from bmbo.history.trials import History, TrialRecord
+from bmbo.history.trial_records import History, TrialRecord
 from bmbo.history.value_scaling import Scale
 
 SMALLEST_BLOCK = 32

@@ -1,7 +1,7 @@
 """Draw parameters of a network from their posterior, by several methods behind one interface."""
 
+from bmbo.inference.density_maxima import DeepEnsemble, optimise
 from bmbo.inference.diagnostics import complaints, ess, rhat
-from bmbo.inference.ensemble import DeepEnsemble, optimise
 from bmbo.inference.hmc import AdaptiveHMC, PaperHMC
 from bmbo.inference.inference_interface import Inference, Info, Result, Target
 from bmbo.inference.mclmc import MCLMC, AdjustedMCLMC

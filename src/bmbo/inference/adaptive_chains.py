@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from blackjax.adaptation.step_size import DualAveragingAdaptationState, dual_averaging_adaptation
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from bmbo.inference.density_maxima import search_unless_warm
 from bmbo.inference.diagnostics import mixing
-from bmbo.inference.ensemble import search_unless_warm
 from bmbo.inference.inference_interface import Info, Result, Target
 
 Carry = TypeVar("Carry")

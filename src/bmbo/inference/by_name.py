@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, get_args
 
-from bmbo.inference.ensemble import DeepEnsemble
+from bmbo.inference.density_maxima import DeepEnsemble
 from bmbo.inference.hmc import AdaptiveHMC, PaperHMC
 from bmbo.inference.inference_interface import Inference
 from bmbo.inference.mclmc import MCLMC, AdjustedMCLMC

@@ -11,8 +11,8 @@ from blackjax.util import generate_unit_vector
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bmbo.inference.adaptive_chains import AdaptiveChains, Moments, Transition, as_transition, collect, where
+from bmbo.inference.density_maxima import Optimum, search_unless_warm
 from bmbo.inference.diagnostics import mixing
-from bmbo.inference.ensemble import Optimum, search_unless_warm
 from bmbo.inference.inference_interface import Info, Result, Target
 
 MEMORY = 150

@@ -9,8 +9,8 @@ from blackjax.sgmcmc import diffusions
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bmbo.inference.adaptive_chains import collect
+from bmbo.inference.density_maxima import search_unless_warm
 from bmbo.inference.diagnostics import mixing
-from bmbo.inference.ensemble import search_unless_warm
 from bmbo.inference.inference_interface import Info, Result, Target
 
 

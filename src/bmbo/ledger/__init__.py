@@ -4,7 +4,7 @@ from bmbo.ledger.ledger import Ledger
 from bmbo.ledger.owners import Owner, SilenceWatch
 from bmbo.ledger.planner_lease import PlannerLease
 from bmbo.ledger.storages import Storage, folder_of, open_storage, redacted
-from bmbo.ledger.trial_mapping import ASKED, LedgerEntry, LedgerSnapshot, shown_owner
+from bmbo.ledger.stored_trials import ASKED, LedgerEntry, LedgerSnapshot, shown_owner
 
 __all__ = [
     "ASKED",

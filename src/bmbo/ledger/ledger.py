@@ -17,12 +17,12 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bmbo.history import History, Outcome, Query
 from bmbo.ledger import attribute_keys as keys
-from bmbo.ledger import trial_mapping as mapping
+from bmbo.ledger import stored_trials as mapping
 from bmbo.ledger.owners import Owner
 from bmbo.ledger.planner_lease import PlannerLease, delete_terms
 from bmbo.ledger.storages import Storage, open_storage, quiet_optuna, redacted, with_retries
+from bmbo.ledger.stored_trials import LedgerEntry, LedgerSnapshot
 from bmbo.ledger.study_definition import StudyDefinition, difference
-from bmbo.ledger.trial_mapping import LedgerEntry, LedgerSnapshot
 from bmbo.problem import Number, Problem
 
 logger = logging.getLogger("bmbo")

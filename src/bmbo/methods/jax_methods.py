@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from bmbo.acquisition.alternating_search import Alternating
-from bmbo.acquisition.batches_of_one import OneAtATime
 from bmbo.acquisition.chained_max_value_entropy import ChainQuadrature
 from bmbo.acquisition.expected_improvement import ImproveAtTop, Improvement
 from bmbo.acquisition.max_value_entropy import MaxValue
+from bmbo.acquisition.one_at_a_time import OneAtATime
 from bmbo.acquisition.thompson_sampling import Thompson
 from bmbo.acquisition.upper_confidence_bound import UpperConfidence
 from bmbo.inference import Inference
@@ -14,8 +14,8 @@ from bmbo.inference.by_name import InferenceName, make_inference
 from bmbo.policies import Bayes, OnDevice, Random, TopOnly, WarmStart
 from bmbo.policies.device_and_cache import Device
 from bmbo.protocols import Select, Surrogate
-from bmbo.surrogates.chained_darn import ChainedDarn
 from bmbo.surrogates.darn import Darn, Preset
+from bmbo.surrogates.dnn_mfbo import ChainedDarn
 from bmbo.surrogates.gp import AutoRegressiveGP, CoregionalGP, IndependentGPs
 from bmbo.surrogates.shared_basis import SharedBasis
 from bmbo.surrogates.switch_by_size import BySize

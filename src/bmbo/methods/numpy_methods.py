@@ -3,7 +3,7 @@
 from bmbo.acquisition.look_or_evaluate import LookOrEvaluate
 from bmbo.policies import Screening
 from bmbo.policies.ladder_start import LadderStart
-from bmbo.surrogates.joint_gp import JointGP
+from bmbo.surrogates.exact_gp import JointGP
 
 
 def screening(*, start_share: float = 0.06, looks: bool = True) -> Screening:

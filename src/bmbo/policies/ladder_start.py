@@ -8,7 +8,7 @@ import numpy as np
 
 from bmbo.acquisition.host_search import is_unordered
 from bmbo.acquisition.look_or_evaluate import Taken
-from bmbo.history.observations import Floats, Observations
+from bmbo.history.host_observations import Floats, Observations
 from bmbo.history.same_point import point_key
 from bmbo.problem import Space
 

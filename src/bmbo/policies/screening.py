@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from bmbo.acquisition.look_or_evaluate import Belief, LookOrEvaluate, Taken
 from bmbo.history import History, Query
-from bmbo.history.observations import Floats, Observations
+from bmbo.history.host_observations import Floats, Observations
 from bmbo.history.same_point import point_key
 from bmbo.policies.ladder_start import LadderStart
 from bmbo.problem import Problem

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from bmbo.history.observations import Floats, Integers, Observations
+from bmbo.history.host_observations import Floats, Integers, Observations
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from scipy.special import ndtri
 
 from bmbo.history import History, TrialRecord
-from bmbo.history.observations import Observations
+from bmbo.history.host_observations import Observations
 from bmbo.protocols import ExactSurrogate
 from bmbo.report.plot_style import GREY, TOP_COLOUR, figure_of
 from bmbo.report.report_data import ReportData, short_number, spread_out

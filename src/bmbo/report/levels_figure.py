@@ -3,7 +3,7 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from bmbo.history.observations import Floats
+from bmbo.history.host_observations import Floats
 from bmbo.report.model_view import SharedPoints
 from bmbo.report.plot_style import figure_of, safe
 from bmbo.report.report_data import ReportData

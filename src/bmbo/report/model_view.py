@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from bmbo.history import History
-from bmbo.history.observations import Floats, Observations
+from bmbo.history.host_observations import Floats, Observations
 from bmbo.history.same_point import point_key
 from bmbo.problem import Problem
 from bmbo.protocols import WeightedPosteriors

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bmbo.history.observations import Floats
+from bmbo.history.host_observations import Floats
 from bmbo.problem import Categorical, Space
 from bmbo.problem.parameters import Choice
 from bmbo.report.report_data import short_value, spread_out

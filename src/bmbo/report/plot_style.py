@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import plotly.graph_objects as go
 
-from bmbo.history.observations import Floats
+from bmbo.history.host_observations import Floats
 from bmbo.report.parameter_axes import ParameterAxis
 
 TOP_COLOUR = "#c2410c"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from bmbo.history.observations import Floats, Integers
+from bmbo.history.host_observations import Floats, Integers
 from bmbo.report.plot_style import GREY, INK, figure_of, level_colours, safe, value_range
 from bmbo.report.report_data import ReportData, short_number, short_value, spread_out, values_of
 

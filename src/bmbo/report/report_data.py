@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bmbo.history import History
-from bmbo.history.observations import Floats, Integers
+from bmbo.history.host_observations import Floats, Integers
 from bmbo.ledger import LedgerEntry
 from bmbo.problem import Number, Problem
 from bmbo.protocols import Choice, ExactSurrogate, Recommendation

@@ -6,7 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from bmbo.history.observations import Floats
+from bmbo.history.host_observations import Floats
 from bmbo.ledger import LedgerEntry
 from bmbo.report.model_view import Band, ModelView
 from bmbo.report.parameter_axes import ParameterAxis, axis_of

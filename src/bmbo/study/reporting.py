@@ -16,7 +16,7 @@ from bmbo.methods import screening
 from bmbo.protocols import Choice, Explaining, Policy, Recommendation, Recommending
 from bmbo.report import LastBatch, ReportData, check_report, report_path, write_report
 from bmbo.study.limits import ADDED, Limits
-from bmbo.study.next_step import CONFIRMS, within_limits
+from bmbo.study.next_queries import CONFIRMS, within_limits
 
 logger = logging.getLogger("bmbo")
 

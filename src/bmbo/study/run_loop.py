@@ -15,7 +15,7 @@ from bmbo.history import Outcome
 from bmbo.ledger import Ledger, LedgerEntry, LedgerSnapshot, Owner
 from bmbo.protocols import Executor, Finished
 from bmbo.study.checkpoints import source_of
-from bmbo.study.queue_keeper import QueueKeeper, startable
+from bmbo.study.planner import QueueKeeper, startable
 from bmbo.study.run_messages import trial_line
 from bmbo.study.run_options import LoopOptions
 from bmbo.study.trial import Trial, as_number, view

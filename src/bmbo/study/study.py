@@ -16,8 +16,8 @@ from bmbo.protocols import Executor, Policy, Recommending
 from bmbo.study import import_export, retry_and_drop, run_messages, told_outcome, validation
 from bmbo.study.checkpoints import KEEPS, Keep, clean
 from bmbo.study.limits import Limits
+from bmbo.study.planner import Follower, Planner
 from bmbo.study.progress import Progress
-from bmbo.study.queue_keeper import Follower, Planner
 from bmbo.study.retry_and_drop import Chosen
 from bmbo.study.run_loop import Runner
 from bmbo.study.run_options import GRACE_SECONDS, MAX_FAILURES, LoopOptions, RunOptions

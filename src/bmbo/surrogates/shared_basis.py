@@ -20,7 +20,7 @@ from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
 from bmbo.history import Dataset
-from bmbo.inference.ensemble import optimise
+from bmbo.inference.density_maxima import optimise
 from bmbo.inference.inference_interface import Target
 from bmbo.surrogates.darn_density import collapse
 

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from bmbo.history import Dataset
 from bmbo.surrogates.gp import level_model as model
-from bmbo.surrogates.gp.chain_posterior import ChainPosterior, Links, seen
+from bmbo.surrogates.gp.chained_draws import ChainPosterior, Links, seen
 from bmbo.surrogates.gp.hyperparameter_draws import Draws, Rival, check_num_hyper, search
 from bmbo.surrogates.gp.kernels import ROUGHNESS, Floats, Kernel, check_kernels
 from bmbo.surrogates.gp.pathwise_draws import LevelDraws, condition, drawn_rows

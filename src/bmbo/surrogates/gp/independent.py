@@ -6,7 +6,7 @@ from jaxtyping import PRNGKeyArray
 
 from bmbo.history import Dataset
 from bmbo.surrogates.gp.autoregressive import AutoRegressiveGP, ChainInfo, Warm
-from bmbo.surrogates.gp.chain_posterior import ChainPosterior
+from bmbo.surrogates.gp.chained_draws import ChainPosterior
 from bmbo.surrogates.gp.kernels import Kernel
 
 

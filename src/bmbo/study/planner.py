@@ -11,7 +11,7 @@ from bmbo.ledger.owners import is_dead
 from bmbo.ledger.planner_lease import current_term
 from bmbo.protocols import Policy
 from bmbo.study.limits import Limits
-from bmbo.study.next_step import CONFIRMS, next_step
+from bmbo.study.next_queries import CONFIRMS, next_step
 from bmbo.study.run_options import LoopOptions
 
 logger = logging.getLogger("bmbo")

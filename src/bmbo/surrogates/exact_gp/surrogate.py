@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from bmbo.history.observations import Floats, Observations
+from bmbo.history.host_observations import Floats, Observations
 from bmbo.protocols import WeightedPosteriors
-from bmbo.surrogates.joint_gp.distances import squares
-from bmbo.surrogates.joint_gp.kept_rows import kept_rows
-from bmbo.surrogates.joint_gp.posterior import JointPosterior
-from bmbo.surrogates.joint_gp.prior_and_evidence import Evidence, Hyperparameters, Layout, Prior
-from bmbo.surrogates.joint_gp.tail_scaling import scales_of, standardised
+from bmbo.surrogates.exact_gp.distances import squares
+from bmbo.surrogates.exact_gp.kept_rows import kept_rows
+from bmbo.surrogates.exact_gp.level_and_tail_scaling import scales_of, standardised
+from bmbo.surrogates.exact_gp.posterior import JointPosterior
+from bmbo.surrogates.exact_gp.prior_and_evidence import Evidence, Hyperparameters, Layout, Prior
 
 FIRST_SEARCH = 4
 """Outcomes at which hyperparameters are searched for the first time."""

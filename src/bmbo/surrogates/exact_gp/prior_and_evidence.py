@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, get_lapack_funcs
 
-from bmbo.history.observations import Floats, Observations
-from bmbo.surrogates.joint_gp.correlations import KERNELS
-from bmbo.surrogates.joint_gp.distances import squares
+from bmbo.history.host_observations import Floats, Observations
+from bmbo.surrogates.exact_gp.correlations import KERNELS
+from bmbo.surrogates.exact_gp.distances import squares
 
 JITTER = 1e-8
 """Least variance of an observation. Values are of order one."""

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bmbo.acquisition.information import (
+from bmbo.acquisition.batch_information import (
     batch_information,
     centre,
     chance_information,

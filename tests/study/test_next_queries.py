@@ -11,7 +11,7 @@ from bmbo.policies import Random
 from bmbo.policies.random_search import random_queries
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.study.limits import ADDED, Limits, affordable
-from bmbo.study.next_step import CONFIRMS, Step, next_step
+from bmbo.study.next_queries import CONFIRMS, Step, next_step
 from support.small_policies import PROBLEM, QUICK, SPACE
 
 SEED = 0

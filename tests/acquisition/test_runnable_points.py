@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from bmbo.acquisition.exact_points import exact_point, exact_points
+from bmbo.acquisition.runnable_points import exact_point, exact_points
 from bmbo.problem import Categorical, Float, Int, Space
 
 SPACE = Space({"x": Float(0, 1), "layers": Int(1, 7), "solver": Categorical(["sgd", "adam"])})

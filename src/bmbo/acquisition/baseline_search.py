@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bmbo.acquisition.batch_state import Pending
+from bmbo.acquisition.batch_information import KNOWN, Taken, centre, take
+from bmbo.acquisition.batch_invariants import Pending
 from bmbo.acquisition.box_minimiser import minimise_box
-from bmbo.acquisition.exact_points import exact_point
-from bmbo.acquisition.information import KNOWN, Taken, centre, take
+from bmbo.acquisition.runnable_points import exact_point
 from bmbo.acquisition.sampled_optima import Optimum, find_optimum
 from bmbo.history import Query
 from bmbo.problem import Space

@@ -5,7 +5,7 @@ Each parameter has one length-scale. Two different choices of an unordered param
 
 import numpy as np
 
-from bmbo.history.observations import Floats
+from bmbo.history.host_observations import Floats
 from bmbo.problem import Categorical, Space
 
 

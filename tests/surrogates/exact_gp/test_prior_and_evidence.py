@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bmbo.surrogates.joint_gp.distances import scaled, squares
-from bmbo.surrogates.joint_gp.prior_and_evidence import REFUSED, Evidence
+from bmbo.surrogates.exact_gp.distances import scaled, squares
+from bmbo.surrogates.exact_gp.prior_and_evidence import REFUSED, Evidence
 from support.joint_process import (
     PRIOR,
     SPACE,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bmbo.history.observations import Floats, Integers
+from bmbo.history.host_observations import Floats, Integers
 
 
 def kept_rows(level: Integers, value: Floats, top: int, most: int) -> Integers:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import bmbo
-from bmbo.history.observations import Observations
+from bmbo.history.host_observations import Observations
 from bmbo.problem import Space
 from bmbo.protocols import ExactSurrogate
-from bmbo.surrogates.joint_gp import JointGP
-from bmbo.surrogates.joint_gp.fitting import scheduled
-from bmbo.surrogates.joint_gp.kept_rows import kept_rows
-from bmbo.surrogates.joint_gp.tail_scaling import DEPTH, scales_of, standardised
+from bmbo.surrogates.exact_gp import JointGP
+from bmbo.surrogates.exact_gp.kept_rows import kept_rows
+from bmbo.surrogates.exact_gp.level_and_tail_scaling import DEPTH, scales_of, standardised
+from bmbo.surrogates.exact_gp.surrogate import scheduled
 from support.joint_process import some_observations
 
 PLANE = Space({"x": bmbo.Float(0, 1), "y": bmbo.Float(0, 1)})

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from bmbo.acquisition.information import Products, Taken, centre, chance_information, shifted_information, take
+from bmbo.acquisition.batch_information import Products, Taken, centre, chance_information, shifted_information, take
 from bmbo.acquisition.sampled_optima import Optimum
 from bmbo.history import Query
 from bmbo.history.dataset import block_size

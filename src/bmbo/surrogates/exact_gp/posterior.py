@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
-from bmbo.history.observations import Floats, Integers, Observations
+from bmbo.history.host_observations import Floats, Integers, Observations
 from bmbo.problem import Space
-from bmbo.surrogates.joint_gp.correlations import KERNELS
-from bmbo.surrogates.joint_gp.distances import scaled
-from bmbo.surrogates.joint_gp.prior_and_evidence import Hyperparameters, Prior
+from bmbo.surrogates.exact_gp.correlations import KERNELS
+from bmbo.surrogates.exact_gp.distances import scaled
+from bmbo.surrogates.exact_gp.prior_and_evidence import Hyperparameters, Prior
 
 PointsAndLevels = tuple[Floats, Integers]
 LEAST_VARIANCE = 1e-10

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bmbo.history.trials import History
+from bmbo.history.trial_records import History
 from bmbo.problem import Space
 
 Floats = NDArray[np.float64]

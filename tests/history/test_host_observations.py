@@ -3,7 +3,7 @@
 import numpy as np
 
 from bmbo.history import History, Outcome, Query
-from bmbo.history.observations import Observations
+from bmbo.history.host_observations import Observations
 from support.small_policies import PROBLEM
 
 

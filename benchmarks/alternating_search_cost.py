@@ -1,6 +1,6 @@
 """Measure how the cost of Algorithm 2 grows with levels and places: seconds and scored pairs of one sweep.
 
-    python benchmarks/search_scaling.py --out docs/search_scaling.md
+    python benchmarks/alternating_search_cost.py --out docs/results/alternating_search_cost.md
 
 The functions are networks drawn from their prior, so nothing is fitted. The optimum f* is given. The time of one sweep
 is the difference between many and few sweeps, so that only the sweeps are counted.
@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from bmbo.acquisition.alternating_search import Alternating, Selection, alternate
-from bmbo.acquisition.batch_state import Pending
+from bmbo.acquisition.batch_invariants import Pending
 from bmbo.acquisition.sampled_optima import Optimum, find_optimum
 from bmbo.problem import Fidelity, Float, Ladder, Problem, Space
 from bmbo.surrogates.darn import Darn, DarnPosterior
@@ -169,7 +169,7 @@ def main() -> None:
     measured: list[Measured] = []
     for num_levels in tqdm(arguments.levels, unit="level"):
         measured += measure(num_levels, arguments.places, arguments)
-    text = "\n\n".join([heading("search_scaling.py"), table(measured), *exponents(measured)])
+    text = "\n\n".join([heading("alternating_search_cost.py"), table(measured), *exponents(measured)])
     print(text)
     write(arguments.out, text)
     write(arguments.json, json.dumps(finite([asdict(each) for each in measured]), indent=1))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bmbo.history.observations import Floats
+from bmbo.history.host_observations import Floats
 
 Correlation = Callable[[Floats], tuple[Floats, Floats]]
 """Map squared distances to correlations, and to minus twice their derivatives."""

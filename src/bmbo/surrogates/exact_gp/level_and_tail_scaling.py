@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bmbo.history.observations import Floats, Observations
+from bmbo.history.host_observations import Floats, Observations
 from bmbo.history.same_point import point_key
 
 HALF_NORMAL = 0.798

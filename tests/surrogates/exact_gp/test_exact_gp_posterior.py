@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.linalg import LinAlgError
 
-from bmbo.history.observations import Observations
+from bmbo.history.host_observations import Observations
 from bmbo.protocols import ExactPosterior
-from bmbo.surrogates.joint_gp.posterior import JointPosterior, _factorised
+from bmbo.surrogates.exact_gp.posterior import JointPosterior, _factorised
 from support.joint_process import (
     NUM_LEVELS,
     PRIOR,
