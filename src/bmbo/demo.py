@@ -1,15 +1,18 @@
 """Show the main job on an embedded problem: `python -m bmbo.demo`.
 
-It optimises the paper's three-fidelity Branin in batches of five, and says what was found and what to try next.
+It optimises the paper's three-fidelity Branin in batches of five. It says level by level where the money went, what
+was found, what to try next, and what random search finds with the same money.
 """
 
 import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from bmbo.study import create_study
+from bmbo.methods import random_search
+from bmbo.protocols import Policy
+from bmbo.study import Study, create_study
 from bmbo.study.trial import Trial
-from bmbo.synthetic import branin
+from bmbo.synthetic import Synthetic, branin
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -21,23 +24,16 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     function = branin()
     ladder = function.problem.ladder
-    study = create_study(
-        space=function.problem.space,
-        fidelities=ladder.fidelities,
-        direction="maximize",
-        seed=options.seed,
-    )
     levels = ", ".join(
         f"{fidelity.name} (cost {cost:g})" for fidelity, cost in zip(ladder.fidelities, ladder.costs, strict=True)
     )
     print(f"Maximising Branin at fidelities {levels}; budget {options.total_cost:g}, batches of {options.batch_size}.")
 
-    def objective(trial: Trial) -> float:
-        return function(trial.params, trial.level)
-
-    study.optimize(objective, total_cost=options.total_cost, batch_size=options.batch_size)
+    study = _run(function, None, options, show_progress_bar=True)
     best, following = study.best_trial, study.recommendation()
-    print(f"\nBest configuration at the top fidelity: {_shown(best.params)}")
+    print("\nWhere the money went:")
+    print("\n".join(_spending(study)))
+    print(f"Best configuration at the top fidelity: {_shown(best.params)}")
     print(
         f"  value {study.best_value:.5f}; the true optimum is {function.optimum:.5f}, so the regret is "
         f"{function.regret(study.best_value):.2g}"
@@ -45,6 +41,47 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"  found for a cost of {study.history.spent:g} in {len(study.trials)} evaluations")
     print(f"Next thing to try: {_shown(following.params)} at {ladder[ladder.top].name}")
     print(f"  the surrogate expects {following.value:.5f} ± {following.std:.2g} there")
+
+    rival = _run(function, random_search(), options, show_progress_bar=False)
+    print("Random search at the top fidelity, with the same seed and the same money:")
+    print(
+        f"  value {rival.best_value:.5f}, so the regret is {function.regret(rival.best_value):.2g}, for a cost of "
+        f"{rival.history.spent:g} in {len(rival.trials)} evaluations"
+    )
+
+
+def _run(function: Synthetic, method: Policy | None, options: argparse.Namespace, *, show_progress_bar: bool) -> Study:
+    """Return a finished study of the function, by a method or by the default method."""
+    study = create_study(
+        space=function.problem.space,
+        fidelities=function.problem.ladder.fidelities,
+        direction="maximize",
+        seed=options.seed,
+        method=method,
+    )
+
+    def objective(trial: Trial) -> float:
+        return function(trial.params, trial.level)
+
+    study.optimize(
+        objective,
+        total_cost=options.total_cost,
+        batch_size=options.batch_size,
+        show_progress_bar=show_progress_bar,
+    )
+    return study
+
+
+def _spending(study: Study) -> list[str]:
+    """Return one line for each level: how many evaluations it had, what they cost, and a bar for their share."""
+    ladder, trials = study.problem.ladder, study.trials
+    lines: list[str] = []
+    for level, (fidelity, cost) in enumerate(zip(ladder.fidelities, ladder.costs, strict=True)):
+        count = sum(trial.level == level for trial in trials)
+        share = count * cost / study.history.spent
+        bar = "█" * round(30 * share)
+        lines.append(f"  {fidelity.name:<8}{count:>4} evaluations  cost {count * cost:>6g}  {share:>4.0%} {bar}".rstrip())
+    return lines
 
 
 def _shown(params: Mapping[str, Any]) -> str:
