@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all test-faults coverage lint format docs bench clean
+.PHONY: install demo test test-all test-faults coverage lint format docs site bench clean
 
 install: $(STAMP)
 
@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --no-compile --editable \
-		".[configspace,dashboard,pandas,plot,postgresql,ray]" --group dev
+		".[configspace,dashboard,pandas,plot,postgresql,ray]" --group dev --group docs
 	touch $@
 
 demo: install
@@ -50,6 +50,10 @@ format: install
 docs: install
 	$(BIN)/python benchmarks/surrogate_table.py --out docs/results/surrogate_table.md
 	$(BIN)/python benchmarks/calibration.py --out docs/results/calibration.md --out-svg docs/figures/calibration.svg
+
+# The site of the documentation, in build/site. A warning, such as a link that leads nowhere, is an error.
+site: install
+	$(BIN)/mkdocs build --strict
 
 # Peers take part where they are installed: see benchmarks/README.md.
 bench: install
