@@ -65,15 +65,14 @@ def picture(function: Synthetic, study: bmbo.Study, rival: bmbo.Study) -> str:
                 label=f"{fidelity.name}: {len(points)}",
             )
         best = function.optimisers
-        left.scatter(
-            [point["x1"] for point in best], [point["x2"] for point in best], s=90, marker="x", color="black"
-        )
+        left.scatter([point["x1"] for point in best], [point["x2"] for point in best], s=90, marker="x", color="black")
         left.set(title="Where it looked, and how closely (x: optimum)", xlabel="x1", ylabel="x2")
         left.legend(loc="upper right", fontsize=8, frameon=True)
         for shown, name, colour in ((study, "screening()", COLOURS[0]), (rival, "random search", COLOURS[1])):
             costs, regrets = costs_and_regrets(function, shown.trials)
             right.step(costs, regrets, where="post", color=colour)
-            right.annotate(name, (costs[-1], regrets[-1]), (-4, 5), textcoords="offset points", ha="right", color=colour)
+            end = (costs[-1], regrets[-1])
+            right.annotate(name, end, (-4, 5), textcoords="offset points", ha="right", color=colour)
         right.set(title="What the best answer lacks", xlabel="cost", ylabel="regret at the top", yscale="log")
         text = svg_text(figure, "A run of bmbo on Branin with three fidelities")
         plt.close(figure)

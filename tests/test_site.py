@@ -58,4 +58,5 @@ def test_the_menu_has_every_page_once():
 
 def test_the_workflow_builds_the_site_as_the_makefile_does():
     assert "run: make site" in (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
-    assert re.search(r"^site: install\n\t\$\(BIN\)/mkdocs build --strict", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"^site: install\n\t\$\(BIN\)/mkdocs build --strict", makefile, re.MULTILINE)

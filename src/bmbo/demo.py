@@ -80,7 +80,8 @@ def _spending(study: Study) -> list[str]:
         count = sum(trial.level == level for trial in trials)
         share = count * cost / study.history.spent
         bar = "█" * round(30 * share)
-        lines.append(f"  {fidelity.name:<8}{count:>4} evaluations  cost {count * cost:>6g}  {share:>4.0%} {bar}".rstrip())
+        line = f"  {fidelity.name:<8}{count:>4} evaluations  cost {count * cost:>6g}  {share:>4.0%} {bar}"
+        lines.append(line.rstrip())
     return lines
 
 

@@ -1,6 +1,7 @@
 """The page on the study file says what the code reads: tables, fields, types, defaults and placeholders."""
 
 import dataclasses
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -75,10 +76,8 @@ def test_types_and_defaults_of_run_options_are_those_of_the_code():
         else:
             # The last type is the widest: a number may be whole.
             assert kind == WORDS[kinds[field.name][-1]]
-        written = {None: "no limit", True: "`true`", False: "`false`"}.get(field.default)
-        if field.default == 1 and field.default is not True:
-            written = "`1`"
-        assert default == (written or (f'`"{field.default}"`' if isinstance(field.default, str) else str(field.default)))
+        written = f"`{json.dumps(field.default)}`" if field.default is not None else "no limit"
+        assert default == written
 
 
 def test_defaults_of_the_study_are_those_of_the_code():
