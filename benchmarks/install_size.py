@@ -7,8 +7,8 @@ installed here, and the sizes of their files are added up. An extra counts what 
 """
 
 import argparse
-import importlib.metadata as metadata
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement

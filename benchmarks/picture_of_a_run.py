@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-from svg_figures import COLOURS, drawing, svg_text
 
 import bmbo
 from bmbo.protocols import Policy
 from bmbo.study import Trial
 from bmbo.synthetic import Synthetic, branin
+from svg_figures import COLOURS, drawing, svg_text
 
 
 def run(function: Synthetic, method: Policy, total_cost: float, seed: int) -> bmbo.Study:

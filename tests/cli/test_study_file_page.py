@@ -63,7 +63,7 @@ def test_the_fields_and_types_of_parameters_are_those_that_are_read():
         expected = {
             name: WORDS[kinds_of[-1]] + (", required" if name in required else "") for name, kinds_of in fields.items()
         }
-        assert {name: cells[column] for name, cells in shown.items() if cells[column] != "–"} == expected
+        assert {name: cells[column] for name, cells in shown.items() if cells[column] != "-"} == expected
 
 
 def test_types_and_defaults_of_run_options_are_those_of_the_code():

@@ -91,7 +91,8 @@ class Float:
     """Describe a real parameter.
 
     Args:
-        low, high: bounds, both included.
+        low: the lower bound, included.
+        high: the upper bound, included.
         log: search evenly in the logarithm.
         step: only low, low + step, low + 2 step, ... up to high.
     """
@@ -186,7 +187,8 @@ class Int:
     """Describe an integer parameter.
 
     Args:
-        low, high: bounds, both included.
+        low: the lower bound, included.
+        high: the upper bound, included.
         log: search evenly in the logarithm.
         step: only low, low + step, low + 2 step, ... up to high.
     """

@@ -31,7 +31,8 @@ class Trial:
         seconds: how long it ran.
         resume_from: checkpoint folder of the same configuration at the highest lower fidelity, to continue from it;
             None if there is none.
-        begun, ended: local times.
+        begun: the local time at which it began.
+        ended: the local time at which it ended.
     """
 
     number: int
