@@ -15,7 +15,7 @@ import bmbo
 from bmbo.protocols import Policy
 from bmbo.study import Trial
 from bmbo.synthetic import Synthetic, branin
-from svg_figures import COLOURS, drawing, svg_text
+from figure_style import COLOURS, drawing, svg_text
 
 
 def run(function: Synthetic, method: Policy, total_cost: float, seed: int) -> bmbo.Study:

@@ -21,6 +21,7 @@ from bmbo.acquisition.upper_confidence_bound import UpperConfidence
 from bmbo.history import Dataset, History, Outcome, Query
 from bmbo.inference import DeepEnsemble
 from bmbo.policies import Bayes, TopOnly, WarmStart
+from bmbo.policies.first_queries import RandomStart
 from bmbo.policies.top_fidelity_only import top_of
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
 from bmbo.surrogates.darn import Darn
@@ -83,7 +84,7 @@ def small(name):
     """Return a method with its small parts put in place of the parts that it is made of."""
     whole = getattr(methods, name)(num_startup=2)
     surrogate, select = PARTS[name]
-    bayes = Bayes(WarmStart(surrogate), select, num_startup=2)
+    bayes = Bayes(WarmStart(surrogate), select, RandomStart(2))
     return replace(whole, policy=TopOnly(bayes) if isinstance(whole.policy, TopOnly) else bayes)
 
 

@@ -17,6 +17,7 @@ import bmbo
 from bmbo.history import Dataset, History, Outcome, Query
 from bmbo.policies import Bayes, Random, WarmStart
 from bmbo.policies import device_and_cache as runtime
+from bmbo.policies.first_queries import RandomStart
 from bmbo.problem import Categorical, Fidelity, Int, Ladder, Problem, Space
 from bmbo.surrogates import darn
 from bmbo.surrogates.gp import AutoRegressiveGP
@@ -232,7 +233,7 @@ def test_some_failed_random_queries_are_not_repeated(policy):
 def test_fifty_dimensions_are_no_obstacle():
     problem = Problem(Space({f"x{place}": bmbo.Float(0, 1) for place in range(50)}), PROBLEM.ladder)
     # Without polish, which takes as long to compile as all the rest.
-    policy = replace(INFORMED, select=replace(SELECT, polish_steps=0), num_startup=1)
+    policy = replace(INFORMED, select=replace(SELECT, polish_steps=0), start=RandomStart(1))
     history = started(policy, problem)
     history = told(told(history, 0, 1.0), 1, 2.0)
     queries, _ = policy.suggest(SEED, history, 2)

@@ -10,6 +10,7 @@ import pytest
 from bmbo.acquisition.expected_improvement import IMPROVES, ImproveAtTop
 from bmbo.history import History
 from bmbo.policies import WarmStart
+from bmbo.policies.first_queries import RandomStart
 from support.small_policies import (
     PROBLEM,
     QUICK,
@@ -122,6 +123,6 @@ def test_with_the_carry_each_round_takes_one_fit_from_the_chains_of_its_anchor()
 
 def test_settings_that_make_no_sense_are_named():
     with pytest.raises(ValueError, match="num_startup must be at least 1, got 0"):
-        replace(QUICK, num_startup=0)
+        RandomStart(0)
     with pytest.raises(ValueError, match="growth must be above 1, or None"):
         WarmStart(Fake([]), growth=1.0)

@@ -14,6 +14,7 @@ from bmbo.acquisition.expected_improvement import ImproveAtTop
 from bmbo.history import History, Outcome, Query
 from bmbo.inference import MCLMC, Info
 from bmbo.policies import Bayes, WarmStart
+from bmbo.policies.first_queries import RandomStart
 from bmbo.problem import Fidelity, Int, Ladder, Problem, Space
 from bmbo.surrogates.darn import Darn
 from bmbo.surrogates.darn_density import CollapsedModel
@@ -41,7 +42,7 @@ SELECT = Alternating(
     optimum_starts=1,
     optimum_steps=5,
 )
-INFORMED = Bayes(WarmStart(SURROGATE), SELECT, num_startup=2)
+INFORMED = Bayes(WarmStart(SURROGATE), SELECT, RandomStart(2))
 SMALL = replace(INFORMED, select=ImproveAtTop(SELECT))
 
 
@@ -67,7 +68,7 @@ def asked(history, *queries):
 
 def started(policy=INFORMED, problem=PROBLEM):
     """A history whose random queries have all been asked for and none told."""
-    num = policy.num_startup * problem.ladder.num_levels
+    num = policy.start.num_startup * problem.ladder.num_levels
     return asked(History(problem), *policy.suggest(SEED, History(problem), num)[0])
 
 
@@ -140,7 +141,7 @@ class Noted:
 
 
 # All but the surrogate and the search is real, so that it is quick to compile.
-QUICK = Bayes(WarmStart(Fake([])), Noted([]), num_startup=2)
+QUICK = Bayes(WarmStart(Fake([])), Noted([]), RandomStart(2))
 
 
 # Lines and no polish compile in seconds, the whole method takes a minute where cores are shared.

@@ -13,8 +13,9 @@ from bmbo.history import Dataset, Scale
 from bmbo.inference import MCLMC, NUTS, SGHMC, AdaptiveHMC, AdjustedMCLMC, DeepEnsemble, MeanField, PaperHMC
 from bmbo.protocols import Posterior, Surrogate
 from bmbo.surrogates.darn import Darn
-from bmbo.surrogates.darn_density import CollapsedModel, SampledModel
+from bmbo.surrogates.darn_density import CollapsedModel, SampledModel, collapse
 from bmbo.surrogates.darn_networks import Network, Stack, Weights
+from bmbo.synthetic import branin
 
 SMALL = Stack(Network(width=6, depth=1, activation="cosine", scaling="learned"))
 BRIEF = MCLMC(num_chains=2, num_search_steps=20, num_warmup=20, num_warmup_warm=5, num_draws_per_chain=2, thinning=2)
@@ -375,3 +376,49 @@ def test_draws_are_calibrated():
 def test_calibration_notices_a_wrong_prior_of_the_noise():
     # Ten times less noise than there is.
     assert calibration(CollapsedModel(WIDE, 20 * A0, 2 * B0), 60) < FAILURE_RATE / NUM_QUANTITIES
+
+
+@pytest.mark.slow
+def test_the_adapted_chains_of_the_paper_accept_and_give_distinct_functions():
+    """On Branin with 30 observations, as many as the preset "paper" starts with."""
+    problem = branin()
+    surrogate = Darn.preset("paper_adapted")
+    units = [np.random.default_rng(level).random((10, 2)) for level in range(3)]
+    values = [formula(15.0 * unit + [-5.0, 0.0]) for formula, unit in zip(problem.formulas, units, strict=True)]
+    posterior, _, info = surrogate.fit(jax.random.key(0), Dataset.of_arrays(units, values))
+    assert isinstance(surrogate.inference, AdaptiveHMC)
+    assert float(np.mean(info.acceptance)) == pytest.approx(surrogate.inference.target_acceptance, abs=0.2)
+    assert np.asarray(info.acceptance).min() > 0.4
+    # A rejected transition repeats a draw; ten of them in a row are rare where half are accepted.
+    assert len(np.unique(np.asarray(posterior.draw(points(1)))[:, 0, -1])) > 90
+
+
+@pytest.mark.slow
+def test_networks_learn_many_values_of_a_smooth_function_without_noise():
+    """The amplitudes of long waves are so large here that rounding hides the prior of the last layer."""
+    rng = np.random.default_rng(0)
+    units = [rng.random((count, 5)) for count in (450, 300, 245)]
+    values = [-np.sum((unit - 0.3) ** 2, axis=1) * (1.2 - 0.1 * level) for level, unit in enumerate(units)]
+    surrogate, warm = Darn.preset("default"), None
+    for share in (0.66, 1.0):
+        counts = [int(len(unit) * share) for unit in units]
+        some = [unit[:count] for unit, count in zip(units, counts, strict=True)]
+        data = Dataset.of_arrays(some, [value[:count] for value, count in zip(values, counts, strict=True)])
+        posterior, warm, info = surrogate.fit(jax.random.key(0), data, warm)
+        assert all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(posterior))
+        # No chain stands still: every step was finite.
+        assert np.asarray(info.divergences).max() == 0
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_large_features_leave_the_evidence_and_the_last_layer_finite(scale):
+    """Five columns that nearly coincide: the matrix of the largest ones is not positive definite after rounding."""
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=(200, 1))
+    with jax.enable_x64(True):
+        features = jnp.asarray(scale * (column + 1e-7 * rng.normal(size=(200, 5))))
+        evidence, last = collapse(
+            features, jnp.asarray(column[:, 0]), jnp.ones(200, bool), jnp.asarray(18.0), jnp.zeros(5)
+        )
+    assert np.isfinite(evidence)
+    np.testing.assert_allclose(features @ last, column[:, 0], atol=1e-4)

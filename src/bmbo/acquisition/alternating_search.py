@@ -14,7 +14,14 @@ from bmbo.acquisition.batch_information import Taken, centre, gain, gain_of_prod
 from bmbo.acquisition.batch_invariants import BatchState, Pairs, Pending
 from bmbo.acquisition.box_minimiser import minimise_box
 from bmbo.acquisition.runnable_points import exact_points
-from bmbo.acquisition.sampled_optima import Optimum, find_optimum
+from bmbo.acquisition.sampled_optima import (
+    OPTIMUM_CANDIDATES,
+    OPTIMUM_STARTS,
+    OPTIMUM_STEPS,
+    Optimum,
+    find_optimum,
+)
+from bmbo.acquisition.top_level_climbs import NUM_CANDIDATES
 from bmbo.history import Dataset, History, Query
 from bmbo.problem import Problem, Space
 from bmbo.protocols import Posterior, Select
@@ -71,7 +78,7 @@ class Alternating(Select):
 
     num_iterations: int = 100
     tolerance: float = 1e-3
-    num_candidates: int = 512
+    num_candidates: int = NUM_CANDIDATES
     num_optimisers: int = 64
     num_starts: int = 2
     num_polish: int = 2
@@ -79,9 +86,9 @@ class Alternating(Select):
     observation_noise: bool = True
     subtract_chance: bool = True
     num_shifts: int = 32
-    optimum_candidates: int = 512
-    optimum_starts: int = 2
-    optimum_steps: int = 20
+    optimum_candidates: int = OPTIMUM_CANDIDATES
+    optimum_starts: int = OPTIMUM_STARTS
+    optimum_steps: int = OPTIMUM_STEPS
 
     def __call__(
         self, key: PRNGKeyArray, posterior: Posterior, data: Dataset, history: History, num: int

@@ -13,7 +13,14 @@ from bmbo.acquisition.batch_information import KNOWN, Taken, centre, take
 from bmbo.acquisition.batch_invariants import Pending
 from bmbo.acquisition.box_minimiser import minimise_box
 from bmbo.acquisition.runnable_points import exact_point
-from bmbo.acquisition.sampled_optima import Optimum, find_optimum
+from bmbo.acquisition.sampled_optima import (
+    OPTIMUM_CANDIDATES,
+    OPTIMUM_STARTS,
+    OPTIMUM_STEPS,
+    Optimum,
+    find_optimum,
+)
+from bmbo.acquisition.top_level_climbs import CLIMB_STEPS, NUM_CANDIDATES, NUM_CLIMBS
 from bmbo.history import Query
 from bmbo.problem import Space
 from bmbo.protocols import Posterior
@@ -63,7 +70,7 @@ def moments(drawn: Float[Array, "s q m"], taken: Taken) -> Moments:
 
 @dataclass(frozen=True)
 class CandidateSearch:
-    """Describe how the best place is searched.
+    """Describe how the best place is searched; by default as hard as our own methods search.
 
     Args:
         num_candidates: number of random points that are scored.
@@ -72,12 +79,12 @@ class CandidateSearch:
         optimum_candidates, optimum_starts, optimum_steps: how f* is found for each draw, see `find_optimum`.
     """
 
-    num_candidates: int = 512
-    num_climbs: int = 3
-    climb_steps: int = 12
-    optimum_candidates: int = 512
-    optimum_starts: int = 1
-    optimum_steps: int = 10
+    num_candidates: int = NUM_CANDIDATES
+    num_climbs: int = NUM_CLIMBS
+    climb_steps: int = CLIMB_STEPS
+    optimum_candidates: int = OPTIMUM_CANDIDATES
+    optimum_starts: int = OPTIMUM_STARTS
+    optimum_steps: int = OPTIMUM_STEPS
 
     def __post_init__(self) -> None:
         if self.num_candidates < self.num_climbs or self.optimum_candidates < self.optimum_starts:

@@ -58,7 +58,7 @@ class ChainQuadrature(Select):
     num_nodes: int = 10
     num_optima: int = 10
     observation_noise: bool = True
-    search: CandidateSearch = field(default_factory=lambda: CandidateSearch(num_candidates=256))
+    search: CandidateSearch = field(default_factory=CandidateSearch)
 
     def __call__(
         self, key: PRNGKeyArray, posterior: Posterior, data: Dataset, history: History, num: int

@@ -11,6 +11,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from bmbo.acquisition.box_minimiser import minimise_box
 from bmbo.protocols import Posterior
 
+OPTIMUM_CANDIDATES = 512
+"""Random points at which every drawn function is evaluated; the same number for our methods and for the baselines."""
+OPTIMUM_STARTS = 2
+"""Climbs for each drawn function."""
+OPTIMUM_STEPS = 20
+"""Evaluations in each of these climbs."""
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)

@@ -14,8 +14,11 @@ from bmbo.problem import Space
 from bmbo.protocols import Posterior
 
 NUM_CANDIDATES = 512
+"""Random points that a search for the best place scores; the same number for our methods and for all baselines."""
 NUM_CLIMBS = 16
+"""Best points from which such a search climbs."""
 CLIMB_STEPS = 40
+"""Evaluations in each climb."""
 
 Criterion = Callable[[Float[Array, "s b"]], Float[Array, " b"]]
 """Map the draws of the top level at some points to how good the points are."""

@@ -12,7 +12,8 @@ from bmbo.acquisition.upper_confidence_bound import UpperConfidence
 from bmbo.inference import Inference
 from bmbo.inference.by_name import InferenceName, make_inference
 from bmbo.policies import Bayes, OnDevice, Random, TopOnly, WarmStart
-from bmbo.policies.device_and_cache import Device
+from bmbo.policies.device_and_cache import Device, PlanningOnDevice
+from bmbo.policies.first_queries import ClimbingStart, RandomStart
 from bmbo.protocols import Select, Surrogate
 from bmbo.surrogates.darn import Darn, Preset
 from bmbo.surrogates.dnn_mfbo import ChainedDarn
@@ -21,6 +22,8 @@ from bmbo.surrogates.shared_basis import SharedBasis
 from bmbo.surrogates.switch_by_size import BySize
 from bmbo.surrogates.weighted_surrogates import Mixture
 
+PAPER_STARTS = 10
+"""Random queries at each level in the paper's experiments."""
 MOST_FUNCTIONS = 512
 """Functions that are kept from a user's own way of inference: as many as the default one draws."""
 
@@ -35,12 +38,15 @@ def bmbo_darn(
     """Return the paper's method.
 
     Args:
-        preset: "paper" is the paper to the letter: its network, its HMC, its noise-free information from 100 draws, ten
-            random starts at each level. "default" is what was measured to be best; docs/design.md says how they differ.
+        preset: "paper" has the paper's network, its HMC as printed, its noise-free information from 100 draws, and ten
+            random starts at each level; docs/methods.md lists where it departs. "paper_adapted" keeps the network, the
+            information and the starts, and draws with chains that tune their step. "default" is what was measured to be
+            best; docs/design.md says how it differs.
         inference: how networks are drawn from the posterior, instead of the way of the preset: "hmc", "nuts", "sghmc",
             "mclmc", "adjusted_mclmc", "ensemble", "variational" or "paper_hmc"; or one of the classes of
             `bmbo.inference` with settings of your own.
-        num_startup: random queries at each level that come first; 5 by default, 10 for the paper's preset.
+        num_startup: random queries at each level that come first. Without it, the preset "default" begins with cheap
+            points that climb the ladder, as many as the budget allows; the paper's presets begin with 10 at each level.
         device: where to compute.
 
     Example:
@@ -60,19 +66,25 @@ def bmbo_darn_1(
     return _bmbo_darn(preset, inference, num_startup, device, one_at_a_time=True)
 
 
-def bmbo_gp(*, num_startup: int = 5, device: Device = "auto") -> OnDevice:
-    """Return the method that a study uses by default: the paper's chain with Gaussian processes instead of networks.
+def bmbo_gp(*, num_startup: int | None = None, device: Device = "auto") -> OnDevice:
+    """Return the paper's chain with Gaussian processes instead of networks.
 
     Processes learn more from few observations than networks do, and compile less. Beyond a few hundred observations,
     where processes become slow, networks take over.
+
+    Args:
+        num_startup: random queries at each level that come first. Without it, the method begins with cheap points that
+            climb the ladder, as many as the budget allows.
+        device: where to compute.
     """
     return _ours(BySize(AutoRegressiveGP(), Darn.preset("default")), num_startup, device)
 
 
-def bmbo_mixture(*, num_startup: int = 5, device: Device = "auto") -> OnDevice:
+def bmbo_mixture(*, num_startup: int | None = None, device: Device = "auto") -> OnDevice:
     """Return `bmbo_gp` with a coregionalised process beside the chain; draws come from both, weighted by held-out data.
 
-    It takes several times as long as `bmbo_gp`, because each fold of the held-out data is fitted as well.
+    It takes several times as long as `bmbo_gp`, because each fold of the held-out data is fitted as well. For the
+    arguments see `bmbo_gp`.
     """
     surrogate = BySize(Mixture((AutoRegressiveGP(), CoregionalGP())), Darn.preset("default"))
     return _ours(surrogate, num_startup, device)
@@ -121,7 +133,7 @@ def dnn_mfbo(preset: Preset = "default", *, num_startup: int = 10, device: Devic
 def sf_batch(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
     """Return SF-Batch (Kandasamy et al. 2018): a process of the top fidelity alone, parallel Thompson sampling."""
     surrogate = IndependentGPs(num_functions=128)  # a batch needs a few maximisers, not moments of hundreds
-    return OnDevice(TopOnly(Bayes(WarmStart(surrogate), Thompson(), num_startup)), device)
+    return OnDevice(TopOnly(Bayes(WarmStart(surrogate), Thompson(), RandomStart(num_startup))), device)
 
 
 def _bmbo_darn(
@@ -137,22 +149,27 @@ def _bmbo_darn(
     if inference is not None:
         chosen = make_inference(inference) if isinstance(inference, str) else inference
         surrogate = replace(surrogate, inference=chosen, num_functions=surrogate.num_functions or MOST_FUNCTIONS)
-    if preset == "paper":
-        information = Alternating(observation_noise=False, subtract_chance=False)
-        learner, starts = WarmStart(surrogate, growth=None), 10
-    else:
-        information, learner, starts = Alternating(), WarmStart(surrogate, squeeze=True), 5
+    if preset == "default":
+        return _ours(surrogate, num_startup, device, one_at_a_time=one_at_a_time)
+    information = Alternating(observation_noise=False, subtract_chance=False)
     select: Select = OneAtATime(information) if one_at_a_time else information
-    if preset != "paper":
-        select = ImproveAtTop(select)
-    return OnDevice(Bayes(learner, select, starts if num_startup is None else num_startup), device)
+    # The paper trains from scratch each time. Chains that tune themselves go on from those of an earlier fit.
+    learner = WarmStart(surrogate, growth=None) if preset == "paper" else WarmStart(surrogate)
+    start = RandomStart(PAPER_STARTS if num_startup is None else num_startup)
+    return OnDevice(Bayes(learner, select, start), device)
 
 
-def _ours(surrogate: Surrogate, num_startup: int, device: Device) -> OnDevice:
-    """Return our own choices around a surrogate: squeezed values, information, improvement at the top."""
-    return OnDevice(Bayes(WarmStart(surrogate, squeeze=True), ImproveAtTop(Alternating()), num_startup), device)
+def _ours(surrogate: Surrogate, num_startup: int | None, device: Device, *, one_at_a_time: bool = False) -> OnDevice:
+    """Return our own choices around a surrogate: a start on the ladder, squeezed values, improvement at the top.
+
+    It is told the budget, and buys nothing that no evaluation at the top could follow.
+    """
+    information = Alternating()
+    select = ImproveAtTop(OneAtATime(information) if one_at_a_time else information)
+    start = ClimbingStart() if num_startup is None else RandomStart(num_startup)
+    return PlanningOnDevice(Bayes(WarmStart(surrogate, squeeze=True), select, start), device)
 
 
 def _baseline(surrogate: Surrogate, select: Select, num_startup: int, device: Device) -> OnDevice:
     """Return a published method: its surrogate and its way to select, with nothing of ours added."""
-    return OnDevice(Bayes(WarmStart(surrogate), select, num_startup), device)
+    return OnDevice(Bayes(WarmStart(surrogate), select, RandomStart(num_startup)), device)

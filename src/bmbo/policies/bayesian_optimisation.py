@@ -1,16 +1,20 @@
-"""Run Algorithm 1 of the paper: random queries first, then learn from all outcomes and choose a batch."""
+"""Run Algorithm 1 of the paper: some queries first, then learn from all outcomes and choose a batch."""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from bmbo.acquisition.expected_improvement import Improvement
 from bmbo.acquisition.recommendation import recommend
 from bmbo.history import History, Query
+from bmbo.policies.first_queries import RandomStart, Start
 from bmbo.policies.random_search import random_queries
+from bmbo.policies.remaining_budget import Remaining, RunLimits
 from bmbo.policies.warm_started_fits import Learned, Learner
 from bmbo.problem import Problem
 from bmbo.protocols import Posterior, Recommendation, Select
@@ -25,38 +29,48 @@ class Bayes:
     Args:
         learner: what learns from the history.
         select: what chooses a batch from what was learned.
-        num_startup: random queries at each level before the learner takes over.
+        start: what the run begins with, before the learner takes over.
+        limits: of the run; by default there are none.
     """
 
     learner: Learner
     select: Select
-    num_startup: int = 5
+    start: Start = field(default_factory=RandomStart)
+    limits: RunLimits = field(default_factory=RunLimits)
 
-    def __post_init__(self) -> None:
-        if self.num_startup < 1:
-            raise ValueError(f"num_startup must be at least 1, got {self.num_startup}")
+    def within(self, total_cost: float | None, n_trials: int | None) -> "Bayes":
+        """See `Budgeted`."""
+        return replace(self, limits=RunLimits(total_cost, n_trials))
 
     def start_sizes(self, problem: Problem) -> tuple[int, ...]:
         """See `Starting`."""
-        return (self.num_startup,) * problem.ladder.num_levels
+        return self.start.sizes(problem, self.limits)
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
-        """See `Policy`."""
+        """See `Policy`.
+
+        Without limits, all that is chosen is asked for. With limits, a query below the top is left out if no evaluation
+        at the top could follow it. If nothing is left of a batch, there is one query at the top.
+        """
         key_startup, key_fit, key_select = jax.random.split(jax.random.key(seed), 3)
         first = len(history.trials)
-        levels = self._levels_to_start(history)[:num]
-        if levels:
-            return random_queries(key_startup, history.problem, first, levels), carry
+        started = self.start.queries(seed, history, num, self.limits)
+        if started:
+            return started, carry
+        left = self.limits.remaining(history)
         if not history.done:
-            if history.pending:
-                return [], carry
-            return random_queries(key_startup, history.problem, first, [0] * num), carry
+            levels = [] if history.pending else [0] * num
+            return _random(key_startup, history, levels, left), carry
         learned = self._learned(key_fit, history, carry)
         if learned is None:
             levels = [(first + place) % history.problem.ladder.num_levels for place in range(num)]
-            return random_queries(key_startup, history.problem, first, levels), carry
+            return _random(key_startup, history, levels, left), carry
         key_batch = jax.random.fold_in(key_select, first)
-        return self.select(key_batch, learned.posterior, learned.data, history, num), learned
+        wanted = self.select(key_batch, learned.posterior, learned.data, history, num)
+        queries = left.allowed(wanted)
+        if wanted and not queries and left.allows(history.problem.ladder.top):
+            queries = Improvement()(key_batch, learned.posterior, learned.data, history, 1)
+        return queries, learned
 
     def recommendation(self, seed: int, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
         """See `Recommending`."""
@@ -80,11 +94,14 @@ class Bayes:
             return None
         return learned
 
-    def _levels_to_start(self, history: History) -> list[int]:
-        """Return the levels of the random queries that are still to come, the cheapest first."""
-        asked = [trial.query.level for trial in history.kept]
-        num_levels = history.problem.ladder.num_levels
-        return [level for level in range(num_levels) for _ in range(self.num_startup - asked.count(level))]
+
+def _random(key: PRNGKeyArray, history: History, levels: Sequence[int], left: Remaining) -> list[Query]:
+    """Return random queries at some levels as far as they are allowed; if none is, a random query at the top."""
+    first, top = len(history.trials), history.problem.ladder.top
+    queries = left.allowed(random_queries(key, history.problem, first, levels))
+    if queries or not levels:
+        return queries
+    return left.allowed(random_queries(key, history.problem, first, [top]))
 
 
 def _is_finite(posterior: Posterior) -> bool:

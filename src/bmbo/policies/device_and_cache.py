@@ -4,7 +4,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import jax
 import platformdirs
@@ -46,6 +46,26 @@ class OnDevice:
         enable_cache()
         with computing_on(self.device):
             return self.policy.recommendation(seed, history, carry)
+
+
+@runtime_checkable
+class Planning(Recommending, Protocol):
+    """Describe a policy that recommends, and that plans with what a run may spend."""
+
+    def within(self, total_cost: float | None, n_trials: int | None) -> Recommending:
+        """See `Budgeted`."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlanningOnDevice(OnDevice):
+    """Run a policy on a device, and tell it what a run may spend."""
+
+    policy: Planning
+
+    def within(self, total_cost: float | None, n_trials: int | None) -> OnDevice:
+        """See `Budgeted`."""
+        return OnDevice(self.policy.within(total_cost, n_trials), self.device)
 
 
 def enable_cache() -> None:

@@ -75,8 +75,16 @@ def test_random_frequencies_have_the_kernel_as_their_characteristic_function(rou
 
 
 def test_length_scales_are_expected_to_grow_with_the_diagonal():
-    assert length_prior(1)[0] == pytest.approx(np.sqrt(2))
+    assert length_prior(1)[0] == pytest.approx(np.sqrt(2) - 3)
     assert length_prior(9)[0] - length_prior(1)[0] == pytest.approx(np.log(3))
+
+
+def test_the_centre_of_the_prior_is_where_the_density_of_a_length_is_largest():
+    # The log-normal density of Hvarfner et al., as SciPy has it.
+    mu, sigma = np.sqrt(2) + 0.5 * np.log(4), np.sqrt(3)
+    lengths = np.exp(np.linspace(-5, 3, 8001))
+    mode = lengths[np.argmax(scipy.stats.lognorm.pdf(lengths, s=sigma, scale=np.exp(mu)))]
+    assert length_prior(4)[0] == pytest.approx(np.log(mode), abs=2e-3)
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)

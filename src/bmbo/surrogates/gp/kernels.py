@@ -67,5 +67,11 @@ def frequencies(rng: np.random.Generator, num: int, dim: int, roughness: float) 
 
 
 def length_prior(dim: int) -> tuple[float, float]:
-    """Return mean and deviation of log length-scales (Hvarfner et al. 2024); the mean grows with the dimension."""
-    return float(np.sqrt(2.0) + 0.5 * np.log(dim)), float(np.sqrt(3.0))
+    """Return the centre and the deviation of the Gaussian prior of log length-scales.
+
+    Hvarfner et al. (2024) give a log-normal density of a length, with mu = sqrt(2) + log(dim) / 2 and sigma = sqrt(3).
+    It is largest where the logarithm is mu - sigma^2. The search is over logarithms, where mu itself would be the mode,
+    so the Gaussian is centred at mu - sigma^2.
+    """
+    mu, sigma = float(np.sqrt(2.0) + 0.5 * np.log(dim)), float(np.sqrt(3.0))
+    return mu - sigma**2, sigma

@@ -72,7 +72,8 @@ class Hyper:
 def prior(dim: int, num_lower: int) -> tuple[Floats, Floats]:
     """Return the mean and the deviation of each searched number; all are Gaussian."""
     length, spread = length_prior(dim)
-    mean = [length] * dim + [0.0, np.log(1e-4), np.log(0.1), length] + [np.log(2.0)] * num_lower
+    # What bends a link changes slowly along the cube. So its length is expected where the others have their mean.
+    mean = [length] * dim + [0.0, np.log(1e-4), np.log(0.1), length + spread**2] + [np.log(2.0)] * num_lower
     # Noise from 1e-8 to 1 lies within two and a half deviations. A smooth function with a short length-scale has an
     # amplitude of a thousand.
     deviation = [spread] * dim + [2.5, 4.0, 2.0, 1.0] + [1.0] * num_lower
