@@ -115,7 +115,20 @@ ENTRIES = (
         DARN,
         "the default preset: surrogate, noise and confirmation as docs/design.md says",
     ),
-    _entry("bmbo_darn_paper", "bmbo_darn", DARN, "the paper to the letter", arguments=("paper",)),
+    _entry(
+        "bmbo_darn_paper",
+        "bmbo_darn",
+        DARN,
+        "the network, HMC and information as printed; docs/methods.md lists the departures",
+        arguments=("paper",),
+    ),
+    _entry(
+        "bmbo_darn_paper_adapted",
+        "bmbo_darn",
+        DARN,
+        "the paper's network and information, chains that tune their step",
+        arguments=("paper_adapted",),
+    ),
     _entry("bmbo_darn_1", "bmbo_darn_1", DARN, "one query at a time", batch=False),
     _entry(
         "bmbo_gp",

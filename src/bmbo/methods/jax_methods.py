@@ -119,7 +119,9 @@ def shtl(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
     It gives one query at a time. Given the basis, levels are independent. A lower level then tells the model nothing
     about the top, so that all queries after the random ones are at the top.
     """
-    return _baseline(SharedBasis(), Improvement(), num_startup, device)
+    # The paper trains the network anew for each query.
+    learner = WarmStart(SharedBasis(), growth=None)
+    return OnDevice(Bayes(learner, Improvement(), RandomStart(num_startup)), device)
 
 
 def dnn_mfbo(preset: Preset = "default", *, num_startup: int = 10, device: Device = "auto") -> OnDevice:
