@@ -21,6 +21,8 @@ SPACE = Space({"x": bmbo.Float(0, 1), "y": bmbo.Float(0, 1)})
 PROBLEM = Problem(SPACE, Ladder([Fidelity(level, cost=cost) for level, cost in enumerate(COSTS)]))
 CHEAP = Bayes(WarmStart(Fake([])), Noted([], level=0), ClimbingStart())
 
+NO_LIMITS = RunLimits()
+
 
 def outcome_of(query):
     return Outcome(sum((u - 0.3) ** 2 for u in query.unit) + 0.1 * query.level, COSTS[query.level])
@@ -30,9 +32,6 @@ def told(history, queries):
     for query in queries:
         history = history.asked(query).with_outcome(len(history.trials), outcome_of(query))
     return history
-
-
-NO_LIMITS = RunLimits()
 
 
 def begun(num, limits=NO_LIMITS):

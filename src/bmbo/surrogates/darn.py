@@ -22,8 +22,8 @@ PAPER_FUNCTIONS = 100
 
 ADAPTED = AdaptiveHMC(
     num_chains=4,
-    num_warmup=1000,
-    num_warmup_warm=200,
+    num_warmup=500,
+    num_warmup_warm=100,
     num_draws_per_chain=25,
     thinning=10,
     num_search_steps=1000,
