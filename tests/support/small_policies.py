@@ -68,6 +68,7 @@ def asked(history, *queries):
 
 def started(policy=INFORMED, problem=PROBLEM):
     """A history whose random queries have all been asked for and none told."""
+    assert isinstance(policy.start, RandomStart)
     num = policy.start.num_startup * problem.ladder.num_levels
     return asked(History(problem), *policy.suggest(SEED, History(problem), num)[0])
 
