@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "cli": {"problem", "history", "protocols", "methods", "executors", "ledger", "study"},
     "logging": set(),
     "integration": {"problem", "history", "protocols", "methods", "ledger", "study"},
-    "demo": {"methods", "study", "synthetic"},
+    "demo": {"study", "synthetic"},
     "__main__": {"cli"},
 }
 # The only part that may set JAX options, and only inside a function: see the test below.

@@ -12,7 +12,8 @@ from optuna.trial import TrialState, create_trial
 import bmbo
 from bmbo.history import Query
 from bmbo.integration.optuna import BMBOPruner, BMBOSampler
-from bmbo.integration.optuna_trials import PLAN, Steps, history_of, usable
+from bmbo.integration.optuna_trials import Steps, history_of, usable
+from bmbo.ledger.attribute_keys import SAMPLER_PLAN
 from bmbo.policies.random_search import random_queries
 from support.small_studies import InTurn
 
@@ -76,7 +77,7 @@ def records(*trials, maximise=False):
 
 
 def trial_at(state=TrialState.COMPLETE, value=None, level=None, params=SPACE, **reported):
-    plan = {} if level is None else {PLAN: STEPS.plan({}, level).stored}
+    plan = {} if level is None else {SAMPLER_PLAN: STEPS.plan({}, level).stored}
     return create_trial(
         state=state,
         value=value,

@@ -278,7 +278,7 @@ def test_replicas_of_a_sampled_model_are_refused():
 
 @pytest.mark.usefixtures("as_a_user")
 def test_an_unknown_preset_is_refused():
-    with pytest.raises(ValueError, match="unknown preset 'best'; choose 'default' or 'paper'"):
+    with pytest.raises(ValueError, match="unknown preset 'best'; choose 'default', 'paper' or 'paper_adapted'"):
         Darn.preset("best")  # pyright: ignore[reportArgumentType]
 
 

@@ -16,7 +16,8 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bmbo.history import History, Query
-from bmbo.integration.optuna_trials import PLAN, Steps, TrialPlan, history_of, known_params, usable
+from bmbo.integration.optuna_trials import Steps, TrialPlan, history_of, known_params, usable
+from bmbo.ledger.attribute_keys import SAMPLER_PLAN
 from bmbo.ledger.optuna_private import enqueued_params, set_system_attribute
 from bmbo.methods import screening
 from bmbo.problem.number_checks import Number, positive_number, whole_number
@@ -128,7 +129,7 @@ class BMBOSampler(BaseSampler):
         _refuse_many_objectives(study)
         with self._lock:
             plan = self._planned(study, trial, search_space)
-            set_system_attribute(study, trial, PLAN, plan.stored)
+            set_system_attribute(study, trial, SAMPLER_PLAN, plan.stored)
         return dict(plan.params)
 
     def sample_independent(
@@ -177,7 +178,7 @@ class BMBOSampler(BaseSampler):
                 return True
             if history.problem.space.decode(query.unit) != {name: params[name] for name in space}:
                 return True
-            set_system_attribute(study, trial, PLAN, self._steps.plan(plan.params, query.level).stored)
+            set_system_attribute(study, trial, SAMPLER_PLAN, self._steps.plan(plan.params, query.level).stored)
             return False
 
     def _planned(self, study: optuna.Study, trial: FrozenTrial, space: dict[str, BaseDistribution]) -> TrialPlan:

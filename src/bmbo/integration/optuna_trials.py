@@ -12,13 +12,11 @@ from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, TrialState
 
 from bmbo.history import History, Outcome, Query, TrialRecord
+from bmbo.ledger.attribute_keys import SAMPLER_PLAN
 from bmbo.ledger.optuna_private import enqueued_params
 from bmbo.problem import Fidelity, Ladder, Problem
 from bmbo.problem.foreign_spaces import as_space
 from bmbo.problem.number_checks import Number, is_real, is_whole
-
-PLAN = "bmbo:plan"
-"""System attribute of a trial: its `TrialPlan`."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class TrialPlan:
     @classmethod
     def of(cls, trial: FrozenTrial) -> "TrialPlan | None":
         """Return what was chosen for a trial; None if nothing was."""
-        stored = trial.system_attrs.get(PLAN)
+        stored = trial.system_attrs.get(SAMPLER_PLAN)
         return None if stored is None else cls(**stored)
 
     @property

@@ -7,6 +7,9 @@ A stored study keeps these keys for ever. A change of a key, or of its meaning, 
 DEFINITION = "bmbo:definition"
 """Attribute of a study: its problem and its seed, as `StudyDefinition.to_json` writes them."""
 
+SAMPLER_PLAN = "bmbo:sampler_plan"
+"""System attribute of a trial: its `TrialPlan`, as our sampler of Optuna made it."""
+
 PLAN = "bmbo:plan"
 """Attribute of a study: the last batch that was planned, so that another process can complete it."""
 

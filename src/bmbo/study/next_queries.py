@@ -55,7 +55,7 @@ def next_step(
     if busy:
         return replace(searching, finished=None)
     closing = _closing(seed, history, limits, policy, searching.carry)
-    if closing.finished is None or not (trials or cost) or budget < costs[-1] or CONFIRMS in _last_tag(history):
+    if closing.finished is None or not (trials or cost) or budget < costs[-1]:
         return closing
     # There is nothing to confirm, so what was kept for that is there to search with.
     more = _search(seed, history, policy, num=int(min(num, room)), budget=budget, carry=closing.carry)
