@@ -135,7 +135,17 @@ def suite_records(folder):
                 header = made.header | {"maximise": True, "start_cost": 0.0, "settings": settings}
                 made = replace(made, header=header)
                 records.write(folder / "records", made.task, records.lines(made))
-    return ["report", "--suite", "development", "--records", str(folder / "records"), "--out", str(folder / "page.md")]
+    return [
+        "report",
+        "--suite",
+        "development",
+        "--records",
+        str(folder / "records"),
+        "--packed",
+        str(folder / "packed"),
+        "--out",
+        str(folder / "page.md"),
+    ]
 
 
 def test_the_page_of_a_suite_is_made_from_the_records_alone(tmp_path, capsys):
