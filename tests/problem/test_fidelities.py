@@ -88,3 +88,17 @@ def test_equal_problems_have_equal_hashes():
 
     assert make() == make()
     assert hash(make()) == hash(make())
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("cost", [10**400, 5e-324, 1e300, -(10**400)])
+def test_a_cost_whose_ratios_would_overflow_is_refused(cost):
+    with pytest.raises(ValueError, match="cost must"):
+        Fidelity(1, cost=cost)
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("value", [10**400, math.inf, math.nan])
+def test_a_value_that_is_no_finite_number_is_refused(value):
+    with pytest.raises(ValueError, match="a fidelity's value must lie between"):
+        Fidelity(value, cost=1)

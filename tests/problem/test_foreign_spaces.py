@@ -14,7 +14,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from bmbo.problem import Categorical, Float, Int, Space
+from bmbo.problem import Categorical, Float, Int, Likely, Space
 from bmbo.problem.foreign_spaces import as_space, to_optuna
 
 # The checker of types looks at a random element of a container, also while hypothesis builds an example.
@@ -228,10 +228,36 @@ def test_what_a_configuration_space_samples_can_be_run(seed):
         assert {**space.decode(space.encode(values)), "a": 0} == {**values, "a": 0}
 
 
-def conditional():
-    space = ConfigSpace.ConfigurationSpace({"a": (0.0, 1.0), "b": (1, 9), "c": ["x", "y"]})
-    space.add(ConfigSpace.EqualsCondition(space["a"], space["c"], "x"))
+def conditional(make):
+    space = ConfigSpace.ConfigurationSpace({"a": (0.0, 1.0), "b": (1, 9), "c": ["x", "y", "z"], "d": [True, False]})
+    space.add(make(space))
     return space
+
+
+def both(space):
+    return ConfigSpace.AndConjunction(
+        ConfigSpace.InCondition(space["a"], space["c"], ["x", "z"]),
+        ConfigSpace.EqualsCondition(space["a"], space["d"], True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "when"),
+    [
+        (lambda space: ConfigSpace.EqualsCondition(space["a"], space["c"], "x"), {"c": ["x"]}),
+        (lambda space: ConfigSpace.InCondition(space["a"], space["b"], [2, 5]), {"b": [2, 5]}),
+        (both, {"c": ["x", "z"], "d": [True]}),
+    ],
+    ids=["equals", "in", "and"],
+)
+def test_conditions_of_a_configuration_space_are_kept(make, when):
+    given = conditional(make)
+    space = as_space(given)
+    assert space["a"].when == Float(0, 1, when=when).when
+    for config in configs_of(space, 0):
+        ConfigSpace.Configuration(given, values=config).check_valid_configuration()
+    for sampled in given.sample_configuration(20):
+        assert space.exact(dict(sampled)) == dict(sampled)
 
 
 def forbidding():
@@ -240,15 +266,41 @@ def forbidding():
     return space
 
 
+def test_priors_of_a_configuration_space_are_kept():
+    given = ConfigSpace.ConfigurationSpace(
+        space=[
+            ConfigSpace.Float("a", (0.0, 2.0), distribution=ConfigSpace.Normal(0.5, 0.1)),
+            ConfigSpace.Integer("b", (0, 10), distribution=ConfigSpace.Normal(3, 2)),
+            ConfigSpace.Categorical("c", ["x", "y"], weights=[0.25, 0.75]),
+        ]
+    )
+    priors = [param.prior for _, param in as_space(given).params]
+    assert priors == [Likely(0.5, width=0.05), Likely(3, width=0.2), Likely({"x": 0.25, "y": 0.75})]
+
+
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [
-        (conditional, ValueError, r"the space has conditions, which are not supported: a \| c == 'x'"),
+        (
+            lambda: conditional(lambda space: ConfigSpace.NotEqualsCondition(space["a"], space["c"], "x")),
+            ValueError,
+            r"the condition a \| c != 'x' is not supported: give conditions that name values",
+        ),
+        (
+            lambda: conditional(
+                lambda space: ConfigSpace.OrConjunction(
+                    ConfigSpace.EqualsCondition(space["a"], space["c"], "x"),
+                    ConfigSpace.EqualsCondition(space["a"], space["d"], True),
+                )
+            ),
+            ValueError,
+            "the condition .* is not supported: give conditions that name values",
+        ),
         (forbidding, ValueError, "the space has forbidden clauses, which are not supported: .*b == 3"),
         (
-            lambda: [ConfigSpace.Float("a", (0.0, 1.0), distribution=ConfigSpace.Normal(0.5, 0.1))],
+            lambda: [ConfigSpace.Float("a", (0.1, 1.0), log=True, distribution=ConfigSpace.Normal(0.5, 0.1))],
             TypeError,
-            "parameter 'a': a NormalFloatHyperparameter is not supported, for it has a prior",
+            "parameter 'a': a NormalFloatHyperparameter is not supported; use a uniform one",
         ),
         (
             lambda: [ConfigSpace.Integer("a", (0, 9), distribution=ConfigSpace.Beta(2, 3))],
@@ -256,9 +308,9 @@ def forbidding():
             "parameter 'a': a BetaIntegerHyperparameter is not supported",
         ),
         (
-            lambda: [ConfigSpace.Categorical("a", ["x", "y"], weights=[0.1, 0.9])],
+            lambda: [ConfigSpace.Categorical("a", ["x", "y"], weights=[0.0, 1.0])],
             ValueError,
-            "parameter 'a': weights of choices are not supported",
+            "parameter 'a': a choice with the weight 0 is not supported",
         ),
         (
             lambda: [ConfigSpace.Constant("a", (1, 2))],
@@ -266,7 +318,7 @@ def forbidding():
             r"parameter 'a': Categorical: a choice must be .* got \(1, 2\)",
         ),
     ],
-    ids=["condition", "forbidden", "normal", "beta", "weights", "tuple"],
+    ids=["not equals", "or", "forbidden", "normal", "beta", "weights", "tuple"],
 )
 @pytest.mark.usefixtures("as_a_user")
 def test_what_cannot_be_searched_is_refused_by_name(make, error, sentence):

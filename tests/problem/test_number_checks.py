@@ -1,11 +1,20 @@
 """Numbers of users are checked by one set of rules."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from bmbo.problem.number_checks import finite_amount, is_real, is_whole, positive_number, whole_number
+from bmbo.problem.number_checks import (
+    finite_amount,
+    is_real,
+    is_whole,
+    positive_number,
+    seed_number,
+    short,
+    whole_number,
+)
 
 
 @pytest.mark.parametrize("value", [0, -3, 2**70, np.int32(4), np.uint8(1)])
@@ -47,3 +56,31 @@ def test_amounts_are_finite_and_may_be_zero():
     for value in (-1, math.inf, math.nan, True, "1"):
         with pytest.raises(ValueError, match="cost must be a finite number of at least 0"):
             finite_amount("cost", value)
+
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    "value", [HUGE, 10**5000, -HUGE, Fraction(HUGE)], ids=["huge", "longer", "negative", "fraction"]
+)
+def test_a_number_that_fits_into_no_float_is_refused_in_a_sentence(value):
+    for check in (whole_number, positive_number, finite_amount):
+        with pytest.raises(ValueError, match=r"^cost must [^:]*, got .{1,110}$"):
+            check("cost", value)
+
+
+def test_the_largest_seed_is_that_of_64_bits():
+    assert seed_number(2**63 - 1) == 2**63 - 1
+    for seed in (2**63, -1):
+        with pytest.raises(ValueError, match="seed must be"):
+            seed_number(seed)
+
+
+def test_a_value_that_cannot_be_written_is_named_by_its_type():
+    class Mute:
+        def __repr__(self):
+            raise RuntimeError("no words")
+
+    assert short(Mute()) == "a value of type Mute"
+    assert short("a" * 1000) == "'" + "a" * 99 + "..."

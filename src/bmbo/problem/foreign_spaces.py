@@ -2,9 +2,12 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, cast
 
+from bmbo.problem.foreign_conditions import config_space_conditions
+from bmbo.problem.likely import WIDEST, Likely
 from bmbo.problem.parameters import Categorical, Float, Int, Parameter
 from bmbo.problem.space import Space
 
@@ -24,13 +27,16 @@ def as_space(space: object) -> Space:
     """
     if isinstance(space, Space):
         return space
-    config_space = sys.modules.get("ConfigSpace")
+    config_space, conditions = sys.modules.get("ConfigSpace"), {}
     if config_space is not None and isinstance(space, config_space.ConfigurationSpace):
-        _refuse_conditions(space)
+        conditions = config_space_conditions(space)
     if not isinstance(space, Mapping):
         raise TypeError(f"the space must be {ACCEPTED}, got {space!r}")
     named = cast(Mapping[str, object], space)
-    return Space({name: _as_parameter(name, given) for name, given in named.items()})
+    params = {name: _as_parameter(name, given) for name, given in named.items()}
+    return Space(
+        {name: replace(each, when=conditions[name]) if name in conditions else each for name, each in params.items()}
+    )
 
 
 def to_optuna(space: Space) -> dict[str, Any]:
@@ -108,37 +114,36 @@ def _from_optuna(distributions: Any, given: Any) -> Parameter | None:
 
 
 def _from_config_space(config_space: Any, given: Any) -> Parameter | None:
-    """Return the parameter of a ConfigSpace hyperparameter; raise TypeError for one with a prior."""
+    """Return the parameter of a ConfigSpace hyperparameter; raise TypeError for one with a prior that we have not."""
     kinds = config_space.hyperparameters
-    if isinstance(given, kinds.UniformFloatHyperparameter):
-        return Float(given.lower, given.upper, log=given.log)
-    if isinstance(given, kinds.UniformIntegerHyperparameter):
-        return Int(given.lower, given.upper, log=given.log)
+    if isinstance(given, kinds.UniformFloatHyperparameter | kinds.UniformIntegerHyperparameter):
+        make = Float if isinstance(given, kinds.UniformFloatHyperparameter) else Int
+        return make(given.lower, given.upper, log=given.log)
+    if isinstance(given, kinds.NormalFloatHyperparameter | kinds.NormalIntegerHyperparameter) and not given.log:
+        make = Float if isinstance(given, kinds.NormalFloatHyperparameter) else Int
+        return make(given.lower, given.upper, prior=_normal(given))
     if isinstance(given, kinds.OrdinalHyperparameter):
         return Categorical(given.sequence, ordered=True)
     if isinstance(given, kinds.Constant):
         return Categorical([given.value])
     if isinstance(given, kinds.CategoricalHyperparameter):
-        if len(set(given.probabilities.tolist())) > 1:
-            raise ValueError(f"weights of choices are not supported, got {given.weights}; leave them out")
-        return Categorical(given.choices)
+        weights = given.probabilities.tolist()
+        if min(weights) <= 0.0:
+            raise ValueError(f"a choice with the weight 0 is not supported, got {given.weights}; leave the choice out")
+        believed = Likely(list(zip(given.choices, weights, strict=True))) if len(set(weights)) > 1 else None
+        return Categorical(given.choices, prior=believed)
     if isinstance(given, kinds.Hyperparameter):
         kind = type(given).__name__
-        raise TypeError(f"a {kind} is not supported, for it has a prior; use a uniform one with bounds")
+        raise TypeError(f"a {kind} is not supported; use a uniform one with bounds, or a normal one without log")
     return None
+
+
+def _normal(given: Any) -> Likely:
+    best, span = min(max(given.mu, given.lower), given.upper), float(given.upper - given.lower)
+    return Likely(round(best) if isinstance(given.lower, int) else float(best), width=min(given.sigma / span, WIDEST))
 
 
 _CONVERTERS: dict[str, Callable[[Any, Any], Parameter | None]] = {
     "optuna.distributions": _from_optuna,
     "ConfigSpace": _from_config_space,
 }
-
-
-def _refuse_conditions(space: Any) -> None:
-    for kind, found in (("conditions", space.conditions), ("forbidden clauses", space.forbidden_clauses)):
-        if found:
-            named = "; ".join(str(one) for one in found)
-            raise ValueError(
-                f"the space has {kind}, which are not supported: {named}; leave them out, and let the objective "
-                "ignore what does not apply or raise for what is forbidden"
-            )

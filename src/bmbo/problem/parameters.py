@@ -1,16 +1,18 @@
 """Describe the kinds of parameters, and map the values of each kind to the unit cube and back."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
-from bmbo.problem.number_checks import is_real, is_whole
+from bmbo.problem.conditions import Choice, When, checked_when, same_choice
+from bmbo.problem.likely import Likely, checked_prior
+from bmbo.problem.number_checks import is_real, is_whole, plain_scalar
 
-Choice = str | int | float | bool | None
 ArrayT = TypeVar("ArrayT")
 
 MAX_VALUES = 2**40
@@ -95,6 +97,8 @@ class Float:
         high: the upper bound, included.
         log: search evenly in the logarithm.
         step: only low, low + step, low + 2 step, ... up to high.
+        when: the values of other parameters at which this one exists, as in {"booster": ["tree", "dart"]}.
+        prior: where good values probably are.
     """
 
     low: int | float
@@ -102,10 +106,14 @@ class Float:
     _: KW_ONLY
     log: bool = False
     step: int | float | None = None
+    when: Mapping[str, Any] | When | None = field(default=(), repr=False)
+    prior: Likely | Mapping[str, Any] | None = field(default=None, repr=False)
 
     dim = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", checked_when("Float", self.when))
+        object.__setattr__(self, "prior", checked_prior("Float", self.prior))
         low, high = _number("Float", "low", self.low), _number("Float", "high", self.high)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
@@ -191,6 +199,8 @@ class Int:
         high: the upper bound, included.
         log: search evenly in the logarithm.
         step: only low, low + step, low + 2 step, ... up to high.
+        when: the values of other parameters at which this one exists, as in {"booster": ["tree", "dart"]}.
+        prior: where good values probably are.
     """
 
     low: int
@@ -198,14 +208,18 @@ class Int:
     _: KW_ONLY
     log: bool = False
     step: int = 1
+    when: Mapping[str, Any] | When | None = field(default=(), repr=False)
+    prior: Likely | Mapping[str, Any] | None = field(default=None, repr=False)
 
     dim = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", checked_when("Int", self.when))
+        object.__setattr__(self, "prior", checked_prior("Int", self.prior))
         low, high = _integer("Int", "low", self.low), _integer("Int", "high", self.high)
         step = _integer("Int", "step", self.step)
-        for field, value in (("low", low), ("high", high), ("step", step)):
-            object.__setattr__(self, field, value)
+        for name, value in (("low", low), ("high", high), ("step", step)):
+            object.__setattr__(self, name, value)
         if low > high:
             raise ValueError(f"Int: low must not be above high, got low={low}, high={high}")
         if self.log and low <= 0:
@@ -244,15 +258,6 @@ class Int:
         return self._grid.snap(xp, unit)
 
 
-def _plain(value: object) -> object:
-    return cast(Any, value).item() if isinstance(value, np.generic) else value
-
-
-def _same(one: object, other: object) -> bool:
-    """Return whether two choices are equal; True and 1 are different, as in JSON."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
 @dataclass(frozen=True)
 class Categorical:
     """Describe a choice among several values.
@@ -261,15 +266,32 @@ class Categorical:
         choices: strings, finite numbers, booleans or None; they may be mixed.
         ordered: whether neighbours are alike, as in small, medium, large. The parameter then takes one coordinate
             instead of one coordinate per choice.
+        when: the values of other parameters at which this one exists, as in {"booster": ["tree", "dart"]}.
+        prior: where good values probably are.
     """
 
     choices: tuple[Choice, ...]
     ordered: bool
+    when: Mapping[str, Any] | When | None = field(default=(), repr=False)
+    prior: Likely | Mapping[str, Any] | None = field(default=None, repr=False)
 
-    def __init__(self, choices: Iterable[Choice], *, ordered: bool = False) -> None:
-        if isinstance(choices, str):
+    def __init__(
+        self,
+        choices: Iterable[Choice],
+        *,
+        ordered: bool = False,
+        when: Mapping[str, Any] | When | None = None,
+        prior: Likely | Mapping[str, Any] | None = None,
+    ) -> None:
+        given: object = choices
+        if isinstance(given, str):
             raise TypeError(f"Categorical: choices must be a list, got the string {choices!r}")
-        plain = tuple(_plain(choice) for choice in choices)
+        # The order of a set differs from process to process, so that a study would not be found again.
+        if isinstance(given, AbstractSet | Mapping) or not isinstance(given, Iterable):
+            raise TypeError(
+                f"Categorical: choices must be a list, whose order is fixed, such as ['a', 'b'], got {choices!r}"
+            )
+        plain = tuple(plain_scalar(choice) for choice in choices)
         if not plain:
             raise ValueError("Categorical: at least one choice is needed, got none")
         for place, choice in enumerate(plain):
@@ -277,10 +299,12 @@ class Categorical:
                 raise TypeError(f"Categorical: a choice must be a string, number, boolean or None, got {choice!r}")
             if isinstance(choice, float) and not math.isfinite(choice):
                 raise ValueError(f"Categorical: a choice must be finite, got {choice!r}")
-            if any(_same(choice, earlier) for earlier in plain[:place]):
+            if any(same_choice(choice, earlier) for earlier in plain[:place]):
                 raise ValueError(f"Categorical: choices must differ, got {choice!r} more than once")
         object.__setattr__(self, "choices", plain)
         object.__setattr__(self, "ordered", ordered)
+        object.__setattr__(self, "when", checked_when("Categorical", when))
+        object.__setattr__(self, "prior", checked_prior("Categorical", prior))
 
     @property
     def _grid(self) -> _Grid | None:
@@ -294,7 +318,7 @@ class Categorical:
 
     def encode(self, value: object) -> tuple[float, ...]:
         """Return the coordinates of a choice."""
-        found = [place for place, choice in enumerate(self.choices) if _same(_plain(value), choice)]
+        found = [place for place, choice in enumerate(self.choices) if same_choice(plain_scalar(value), choice)]
         if not found:
             raise ValueError(f"Categorical: value must be one of {list(self.choices)}, got {value!r}")
         if self._grid is not None:
