@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 
 from bmbo.history import Outcome, Query
 from bmbo.ledger import Ledger, Owner, folder_of, open_storage, redacted
-from bmbo.ledger.storages import with_retries
+from bmbo.ledger.outages import StorageAwayError, with_retries
 from bmbo.ledger.study_definition import StudyDefinition
 from bmbo.problem import Fidelity, Int, Ladder, Space
 from support import servers, study_ledgers
@@ -104,9 +104,9 @@ def test_a_study_keeps_its_seed_and_says_so(caplog):
 
 
 def test_loading_needs_a_study_that_is_there_and_ours(storage):
+    opened = open_storage(storage)
     with pytest.raises(ValueError, match="there is no study 'other' in "):
         Ledger.load(storage, "other")
-    opened = open_storage(storage)
     foreign = optuna.create_study(study_name="foreign", storage=opened)
     foreign.add_trial(optuna.create_trial(value=1.0))
     with pytest.raises(ValueError, match=r"'foreign' in .* was not made by bmbo"):
@@ -171,8 +171,9 @@ def test_a_trial_that_optuna_has_enqueued_can_be_run(storage):
 def test_a_trial_without_parameters_is_named(storage):
     ledger = ledger_in(storage)
     optuna.load_study(study_name="study", storage=open_storage(storage)).ask()
-    with pytest.raises(ValueError, match="trial 0 in the storage is none of this study's space, was it made by Optuna"):
-        ledger.read()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="trial 0 in the storage is none of this study's space, was it made by"):
+            ledger.read()
 
 
 def test_a_whole_trial_of_optunas_counts_at_the_top(storage):
@@ -325,7 +326,7 @@ def test_a_call_is_tried_again_while_the_storage_is_away():
         return answer
 
     assert with_retries(call) == 3
-    with pytest.raises(OSError, match="for ever"):
+    with pytest.raises(StorageAwayError, match="for ever"):
         with_retries(lambda: (_ for _ in ()).throw(OSError("for ever")), seconds=0.2)
 
 

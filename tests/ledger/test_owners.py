@@ -6,13 +6,15 @@ import sys
 import threading
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import psutil
 import pytest
 
 from bmbo.history import Outcome
 from bmbo.ledger import ASKED, Ledger, Owner, SilenceWatch
-from bmbo.ledger.owners import is_dead
+from bmbo.ledger.owners import TICKS, is_dead, start_of
+from bmbo.ledger.trial_store import AnyStorage
 from support import servers, study_ledgers
 from support.study_ledgers import always, ledger_in, planned, query_at, storage_of_kind
 
@@ -78,7 +80,8 @@ def test_a_finished_trial_can_be_neither_claimed_nor_queued_again(storage):
     ledger.finish(entry, Outcome(1.0, 1.0), "me")
     assert not ledger.claim(entry, "you")
     ledger.requeue(entry, "me")
-    ledger.beat(entry, 3)
+    assert ledger.beat(entry, "me", 3)
+    assert not ledger.beat(entry, "you", 3)
     assert [known.state for known in ledger.read().entries] == ["complete"]
 
 
@@ -161,6 +164,26 @@ def test_a_late_result_after_the_retry_finished_is_one_more_trial(storage):
     assert record.history.spent == 20.0
 
 
+def test_two_attempts_that_give_the_same_value_are_both_counted_and_each_once(storage):
+    ledger = ledger_in(storage)
+    (slow,) = planned(ledger, query_at(0.5, 1))
+    ledger.claim(slow, "slow")
+    ledger.requeue(ledger.read().entries[0], "slow")
+    quick = ledger.read().entries[0]
+    ledger.claim(quick, "quick")
+    # The first result comes while the second attempt has the trial, and a deterministic objective repeats it.
+    same = Outcome(2.0, 10.0)
+    assert ledger.finish(slow, same, "slow") == 0
+    assert ledger.finish(quick, same, "quick") == 1
+    for _ in range(2):
+        # The storage kept these before, but its answers were lost.
+        assert ledger.finish(slow, same, "slow") == 0
+        assert ledger.finish(quick, same, "quick") == 1
+    record = ledger_in(storage).read()
+    assert [trial.value for trial in record.history.trials] == [2.0, 2.0]
+    assert record.history.spent == 20.0
+
+
 def test_an_answer_that_the_storage_kept_and_lost_is_not_counted_twice(storage):
     ledger = ledger_in(storage)
     (entry,) = planned(ledger, query_at(0.5))
@@ -175,6 +198,8 @@ def test_a_plan_that_was_cut_short_is_completed_as_it_was(storage):
     whole = ledger_in(storage, name="whole")
     whole.plan(0, queries, always)
     cut = ledger_in(storage, name="cut")
+    # In single steps, as every storage can and as earlier versions did.
+    cut._trials = AnyStorage(cut.storage, cut._study_id)
     # Once before the plan is noted, and once before each trial.
     permits = iter([True, True, True, False])
     cut.plan(0, queries, lambda: next(permits))
@@ -260,7 +285,7 @@ def test_of_many_who_want_the_lease_at_once_one_gets_it(storage_url):
 
 def test_the_lease_of_a_dead_process_is_free_at_once(storage):
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    dead = replace(Owner.new(), pid=process.pid, started=psutil.Process(process.pid).create_time())
+    dead = replace(Owner.new(), pid=process.pid, started=str(start_of(process.pid)))
     holder = lease_of(storage, dead)
     assert holder.acquire()
     assert not lease_of(storage, Owner.new()).acquire()
@@ -312,11 +337,33 @@ def test_an_owner_is_dead_when_its_process_is_gone_and_only_on_this_machine():
     assert is_dead(replace(mine, pid=2**22 - 1).text)
     assert not is_dead(replace(mine, pid=2**22 - 1, host="elsewhere").text)
     # The same number, but a process that began at another time.
-    assert is_dead(replace(mine, pid=os.getppid(), started=1.0).text)
+    assert is_dead(replace(mine, pid=os.getppid(), started=f"{TICKS}1").text)
     assert not is_dead(ASKED)
     assert not is_dead(None)
     mine.leave()
     assert is_dead(mine.text)
+
+
+def test_a_step_of_the_clock_makes_nobody_look_dead(monkeypatch):
+    mine, parents = Owner.new(), replace(Owner.new(), pid=os.getppid(), started=str(start_of(os.getppid())))
+    begun = psutil.Process.create_time
+    # The system computes it from the time of its start, which moves with the clock.
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: begun(process) + 3600.0)
+    assert not is_dead(mine.text)
+    assert not is_dead(parents.text)
+    # As a development version wrote it: nothing is known then.
+    assert not is_dead(replace(parents, started="1700000000.12").text)
+
+
+def test_a_system_without_ticks_is_asked_for_its_clock(monkeypatch):
+    monkeypatch.setattr("bmbo.ledger.owners.Path", lambda path: Path("/nowhere", str(path).strip("/")))
+    mine = Owner.new()
+    assert float(mine.started) == pytest.approx(psutil.Process().create_time(), abs=0.01)
+    assert not is_dead(mine.text)
+    parents = replace(mine, pid=os.getppid(), started=str(start_of(os.getppid())))
+    assert not is_dead(parents.text)
+    assert is_dead(replace(parents, started="1.0").text)
+    assert start_of(2**22 - 1) is None
 
 
 def test_silence_is_counted_from_the_first_look_and_anew_with_every_change():

@@ -5,12 +5,16 @@ The ledger's own tests run on it too, see test_ledger.py and test_owners.py.
 
 import logging
 import threading
+import time
 
 import pytest
 
 import bmbo
+from bmbo.history import Outcome
 from bmbo.ledger import Ledger, open_storage, redacted
 from support import servers
+from support.cutting_proxy import CuttingProxy
+from support.study_ledgers import ledger_in, query_at
 
 # Every test starts a server.
 pytestmark = pytest.mark.slow
@@ -82,3 +86,66 @@ def test_a_run_outlives_a_restart_of_the_server(postgresql):
         restarted[0].join()
     assert [trial.value for trial in study.trials] == [trial.params["x"] ** 2 for trial in study.trials]
     assert [trial.number for trial in Ledger.load(url, "study").read().history.done] == list(range(6))
+
+
+@pytest.fixture
+def proxy(postgresql):
+    proxy = CuttingProxy(postgresql.port)
+    yield proxy
+    proxy.close()
+
+
+def test_a_lost_answer_to_a_commit_doubles_nothing(postgresql, postgresql_url, proxy):
+    ledger = ledger_in(postgresql_url.replace(f":{postgresql.port}/", f":{proxy.port}/"))
+    for number in range(4):
+        proxy.lose_answers(2)
+        assert ledger.add(query_at(0.1), Outcome(1.0, 1.0)) == number
+    proxy.lose_answers(2)
+    ledger.plan(0, [query_at(place / 8) for place in range(3)], lambda: True)
+    assert len(ledger.read().entries) == 7
+    assert proxy.cuts == 10
+
+
+def test_a_run_through_a_network_that_cuts_connections_has_the_same_record(postgresql, postgresql_url, proxy, capfd):
+    study = new_study(postgresql_url.replace(f":{postgresql.port}/", f":{proxy.port}/"))
+    proxy.cut(0.4)
+    study.optimize(square, n_trials=12, batch_size=3, show_progress_bar=False)
+    proxy.cut(0.0)
+    alone = new_study(None)
+    alone.optimize(square, n_trials=12, batch_size=3, show_progress_bar=False)
+    assert [trial.params for trial in study.trials] == [trial.params for trial in alone.trials]
+    assert [trial.value for trial in study.trials] == [trial.value for trial in alone.trials]
+    assert proxy.cuts > 5
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    assert "SELECT" not in said
+
+
+def test_runs_outlive_backends_that_are_terminated(postgresql, capfd):
+    url = servers.new_database(postgresql)
+    new_study(url)
+    failures = []
+
+    def work():
+        try:
+            new_study(url).optimize(square, n_trials=30, batch_size=3, show_progress_bar=False)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    # While they work, so for as long as they do.
+    while any(thread.is_alive() for thread in threads):
+        postgresql.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            f" WHERE datname = '{url.rpartition('/')[2]}' AND random() < 0.5"
+        )
+        time.sleep(0.3)
+    assert failures == []
+    study = new_study(url)
+    assert [trial.value for trial in study.trials] == [trial.params["x"] ** 2 for trial in study.trials]
+    assert len(study.trials) == 30
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    assert "SELECT" not in said

@@ -13,10 +13,14 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from bmbo.ledger.allowed_names import LEASE_ENDING, lease_name
 from bmbo.ledger.attribute_keys import BEAT, OWNER
+from bmbo.ledger.database_trials import state_of
 from bmbo.ledger.optuna_private import trial_id
+from bmbo.ledger.outages import with_retries
 from bmbo.ledger.owners import Owner, SilenceWatch, is_dead
-from bmbo.ledger.storages import quiet_optuna, with_retries
+from bmbo.ledger.storages import quiet_optuna
+from bmbo.ledger.writing_once import claim_once
 from bmbo.problem import Number
 
 
@@ -48,7 +52,7 @@ class PlannerLease:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._storage = storage
-        self._name = _lease_study_name(study_name)
+        self._name = lease_name(study_name)
         self._owner = owner
         self._watch = SilenceWatch(grace, clock)
         self._study_id: int | None = None
@@ -79,12 +83,16 @@ class PlannerLease:
                 return False
         return False
 
+    @property
+    def term(self) -> int | None:
+        """Return the id of the term that this process believes to hold, or None."""
+        return self._term
+
     def held(self) -> bool:
         """Return whether this process still holds the lease according to the storage."""
         if self._term is None:
             return False
-        term = self._term
-        if with_retries(lambda: self._storage.get_trial(term)).state != TrialState.RUNNING:
+        if state_of(self._storage, self._term) != TrialState.RUNNING:
             self._term = None
         return self._term is not None
 
@@ -111,7 +119,7 @@ class PlannerLease:
     def _claim(self, term: FrozenTrial) -> bool:
         term_id = trial_id(term)
         try:
-            if not with_retries(lambda: self._storage.set_trial_state_values(term_id, TrialState.RUNNING)):
+            if not claim_once(self._storage, term_id):
                 return False
             with_retries(lambda: self._storage.set_trial_user_attr(term_id, OWNER, self._owner.text))
         except UpdateFinishedTrialError:
@@ -138,13 +146,14 @@ class PlannerLease:
                 with quiet_optuna(), contextlib.suppress(DuplicatedStudyError):
                     self._storage.create_new_study([StudyDirection.MINIMIZE], self._name)
                 self._study_id = self._storage.get_study_id_from_name(self._name)
+            _refuse_foreign(self._storage, self._study_id, self._name)
         return self._study_id
 
 
 def current_term(storage: BaseStorage, study_name: str) -> FrozenTrial | None:
     """Return the term of the process that plans a study now, or None if no process does; change nothing."""
     try:
-        study_id = storage.get_study_id_from_name(_lease_study_name(study_name))
+        study_id = with_retries(lambda: storage.get_study_id_from_name(lease_name(study_name)))
     except KeyError:
         # No process has ever planned this study.
         return None
@@ -154,13 +163,28 @@ def current_term(storage: BaseStorage, study_name: str) -> FrozenTrial | None:
 def delete_terms(storage: BaseStorage, study_name: str) -> None:
     """Delete the record of who planned a study, if there is one."""
     with contextlib.suppress(KeyError):
-        with_retries(lambda: storage.delete_study(storage.get_study_id_from_name(_lease_study_name(study_name))))
+        study_id = with_retries(lambda: storage.get_study_id_from_name(lease_name(study_name)))
+        if not _is_foreign(storage, study_id):
+            with_retries(lambda: storage.delete_study(study_id))
+
+
+def _refuse_foreign(storage: BaseStorage, study_id: int, name: str) -> None:
+    """Raise ValueError if a study that should hold terms holds something else."""
+    if _is_foreign(storage, study_id):
+        raise ValueError(
+            f"the storage has a study {name!r} with results of its own, but under this name must be kept who plans the "
+            f"study {name.removesuffix(LEASE_ENDING)!r}: copy one of the two to another name or storage"
+        )
+
+
+def _is_foreign(storage: BaseStorage, study_id: int) -> bool:
+    """Return whether a study holds something else than terms, which have no parameters and no values."""
+    if with_retries(lambda: storage.get_study_user_attrs(study_id)):
+        return True
+    trials = with_retries(lambda: storage.get_all_trials(study_id, deepcopy=False))
+    return any(trial.params or trial.values or trial.system_attrs for trial in trials)
 
 
 def _first_term(storage: BaseStorage, study_id: int, states: tuple[TrialState, ...]) -> FrozenTrial | None:
     terms = with_retries(lambda: storage.get_all_trials(study_id, deepcopy=False, states=states))
     return min(terms, key=lambda term: term.number, default=None)
-
-
-def _lease_study_name(study_name: str) -> str:
-    return f"{study_name}/lease"

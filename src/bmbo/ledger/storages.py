@@ -1,38 +1,50 @@
-"""Open an Optuna storage so that many processes can share it, and repeat calls that fail for a short time."""
+"""Open an Optuna storage so that many processes can share it."""
 
 import contextlib
 import logging
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
-from sqlalchemy import event, exc
-from sqlalchemy.engine import make_url
+from sqlalchemy import exc
+from sqlalchemy.engine import URL, make_url
 
-from bmbo.ledger.optuna_private import journal_path, keeps_snapshots, with_cache, wrapped_backend
-
-logger = logging.getLogger("bmbo")
+from bmbo.ledger.full_disk import naming_full_disks
+from bmbo.ledger.mended_journal import MendedJournal
+from bmbo.ledger.optuna_private import (
+    journal_path,
+    keeps_snapshots,
+    with_cache,
+    wrapped_backend,
+    write_each_trial_once,
+)
+from bmbo.ledger.outages import reason, report_outages, with_retries
+from bmbo.ledger.passwords import has_password, shown_url
+from bmbo.ledger.sqlite_files import BUSY_SECONDS, complete_tables, database_file, make_atomic, make_tables
 
 Storage = str | Path | BaseStorage | None
 """Where a study is kept: a URL, a path ending in .log or .journal, an Optuna storage, or None for memory."""
 
-JOURNAL_SUFFIXES = (".log", ".journal")
+ADVICE = "; in a password write %40 for @, %2F for /, %3A for : and %3F for ?"
 
-BUSY_SECONDS = 60.0
-"""How long SQLite waits for a lock; eight workers that write at the same time wait for fractions of a second."""
+JOURNAL_SUFFIXES = (".log", ".journal")
 
 OPENING_SECONDS = 15.0
 """How long opening is tried: of processes that start together, one makes the tables and the others must wait."""
 
-PATIENCE_SECONDS = 600.0
-"""How long a storage may be out of reach during a run; a database server restarts in less time."""
+SERVER_SECONDS = 60.0
+"""The same for a server, which may be restarting while workers start."""
 
-T = TypeVar("T")
+CONNECT_SECONDS = 5
+"""How long one try to reach a server of PostgreSQL lasts."""
+
+DEAD_SECONDS = 30
+"""After how long a connection counts as cut whose other end acknowledges nothing."""
 
 
 def open_storage(storage: Storage) -> BaseStorage:
@@ -53,9 +65,25 @@ def open_storage(storage: Storage) -> BaseStorage:
     backend = wrapped_backend(opened)
     if keeps_snapshots(backend):
         raise ValueError("this journal keeps pickled snapshots, which bmbo never loads; use a database or a file")
-    if isinstance(backend, RDBStorage) and backend.engine.dialect.name == "sqlite":
-        _make_sqlite_atomic(backend.engine)
+    if isinstance(backend, RDBStorage):
+        _prepare(backend)
     return with_cache(opened)
+
+
+def check_exists(storage: Storage) -> None:
+    """Raise ValueError if a storage is a file that does not exist, because opening it would make it."""
+    if not isinstance(storage, str | Path):
+        return
+    path = str(storage)
+    if "://" in path:
+        url = parsed_url(path)
+        if url.get_backend_name() != "sqlite" or url.host or not url.database or url.database.startswith("file:"):
+            return
+        path = url.database
+    elif not path.endswith(JOURNAL_SUFFIXES):
+        return
+    if not Path(path).exists():
+        raise ValueError(f"there is no storage {redacted(storage)}; is this the right folder?")
 
 
 def redacted(storage: Storage) -> str:
@@ -63,18 +91,27 @@ def redacted(storage: Storage) -> str:
     if storage is None or isinstance(storage, InMemoryStorage):
         return "memory"
     if isinstance(storage, str | Path):
-        try:
-            return make_url(str(storage)).render_as_string(hide_password=True)
-        except exc.ArgumentError:
-            # A path, or a URL with a mistake in it, which may still contain a password.
-            text = str(storage)
-            return text if "@" not in text else f"***@{text.rpartition('@')[2]}"
+        return shown_url(str(storage))
     backend = wrapped_backend(storage)
     if isinstance(backend, RDBStorage):
-        return backend.engine.url.render_as_string(hide_password=True)
+        return shown_url(backend.engine.url.render_as_string(hide_password=False))
     if isinstance(backend, JournalFileBackend):
         return str(journal_path(backend))
     return type(storage).__name__
+
+
+def parsed_url(text: str) -> URL:
+    """Return the URL of a storage; raise ValueError, without its password, if the text is no URL."""
+    try:
+        return make_url(text)
+    # ValueError: the port is no number.
+    except (exc.ArgumentError, ValueError):
+        shown = redacted(text)
+        name = "study" if "://" in text else Path(shown).stem or "study"
+        raise ValueError(
+            f"storage must be a URL such as sqlite:///{name}.db or a path ending in .log or .journal, got {shown!r}"
+            f"{ADVICE if has_password(text) else ''}"
+        ) from None
 
 
 def folder_of(storage: Storage) -> Path:
@@ -82,13 +119,23 @@ def folder_of(storage: Storage) -> Path:
     if isinstance(storage, str | Path):
         if str(storage).endswith(JOURNAL_SUFFIXES):
             return Path(storage).parent
-        return _database_folder(make_url(str(storage)))
+        return _database_folder(parsed_url(str(storage)))
     backend = None if storage is None else wrapped_backend(storage)
     if isinstance(backend, RDBStorage):
         return _database_folder(backend.engine.url)
     if isinstance(backend, JournalFileBackend):
         return journal_path(backend).parent
     return Path()
+
+
+def file_of(storage: BaseStorage) -> Path | None:
+    """Return the file in which a storage keeps its studies, or None for memory and for a server."""
+    backend = wrapped_backend(storage)
+    if isinstance(backend, JournalFileBackend):
+        return journal_path(backend)
+    if isinstance(backend, RDBStorage) and backend.engine.url.get_backend_name() == "sqlite":
+        return Path(backend.engine.url.database or "")
+    return None
 
 
 @contextlib.contextmanager
@@ -102,100 +149,75 @@ def quiet_optuna() -> Generator[None, None, None]:
         optuna.logging.set_verbosity(before)
 
 
-def with_retries(call: Callable[[], T], seconds: float = PATIENCE_SECONDS, opening: bool = False) -> T:
-    """Return the result of a call to the storage, repeated with growing pauses while the storage is not available.
-
-    Args:
-        call: calls the storage.
-        seconds: after this time the error of the call is raised.
-        opening: whether the call opens the storage, so that more kinds of errors may be temporary.
-    """
-    begun, pause, warned = time.monotonic(), 0.05, False
-    while True:
-        try:
-            return call()
-        except (StorageInternalError, exc.SQLAlchemyError, OSError) as error:
-            if not _is_temporary(error, opening) or time.monotonic() - begun + pause > seconds:
-                raise
-            if not warned and pause > 1.0:
-                logger.warning("the storage does not answer (%s); trying again", _reason(error))
-                warned = True
-        time.sleep(pause)
-        pause = min(2 * pause, 10.0)
-
-
-def _is_temporary(error: BaseException, opening: bool) -> bool:
-    """Return whether an error may be gone on the next try.
-
-    While a storage is opened this holds for every error of the database, because another process may be making the same
-    tables and rows.
-    """
-    cause: Any = error.__cause__ if isinstance(error, StorageInternalError) else error
-    if isinstance(cause, exc.DBAPIError):
-        kinds = exc.DBAPIError if opening else exc.OperationalError | exc.InterfaceError
-        lasting = any(sign in str(cause.orig) for sign in ("no such", "readonly", "authentication", "does not exist"))
-        return cause.connection_invalidated or (isinstance(cause, kinds) and not lasting)
-    return isinstance(cause, exc.TimeoutError | OSError)
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first line of a database's error message; the other lines are SQL."""
-    cause: Any = error.__cause__ if isinstance(error, StorageInternalError) else error
-    return str(getattr(cause, "orig", None) or cause).strip().partition("\n")[0]
-
-
 def _opened(text: str) -> BaseStorage:
     if text.endswith(JOURNAL_SUFFIXES) and "://" not in text:
         try:
-            return JournalStorage(JournalFileBackend(text))
+            with naming_full_disks(text, Path(text)):
+                return JournalStorage(MendedJournal(text))
         except OSError as error:
             raise ValueError(f"storage {text} cannot be opened: {error.strerror or error}") from None
-    try:
-        url = make_url(text)
-    except exc.ArgumentError:
+    url = parsed_url(text)
+    if url.get_backend_name() == "sqlite" and url.host:
         raise ValueError(
-            f"storage must be a URL such as sqlite:///{Path(redacted(text)).stem or 'study'}.db or a path ending in "
-            f".log or .journal, got {redacted(text)!r}"
-        ) from None
+            f"storage {redacted(text)} has two slashes, after which a machine is named: write sqlite:///{url.host}"
+        )
+    if url.drivername in ("postgres", "postgresql"):
+        # As servers' consoles write it. The driver of the extra comes first.
+        is_older = find_spec("psycopg") is None and find_spec("psycopg2") is not None
+        url = url.set(drivername="postgresql+psycopg2" if is_older else "postgresql+psycopg")
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise ValueError("an SQLite database in memory cannot be shared between threads; for memory give storage=None")
-    options = {"connect_args": {"timeout": BUSY_SECONDS}} if url.get_backend_name() == "sqlite" else {}
-    if not options:
-        # A server may have closed a connection that was idle during a long trial.
-        options = {"pool_pre_ping": True}
     try:
-        return with_retries(lambda: RDBStorage(text, engine_kwargs=options), OPENING_SECONDS, opening=True)
+        is_file = url.get_backend_name() == "sqlite"
+        return with_retries(lambda: _database(url), OPENING_SECONDS if is_file else SERVER_SECONDS, opening=True)
     except (ImportError, exc.NoSuchModuleError):
         driver = url.drivername
-        raise ValueError(f"storage {redacted(text)} needs the driver of {driver!r}, which is not installed") from None
+        extra = ": pip install bmbo[postgresql]" if driver == "postgresql+psycopg" else ""
+        raise ValueError(
+            f"storage {redacted(text)} needs the driver of {driver!r}, which is not installed{extra}"
+        ) from None
     except (StorageInternalError, exc.SQLAlchemyError) as error:
-        raise ValueError(f"storage {redacted(text)} cannot be opened: {_reason(error)}") from None
+        raise ValueError(f"storage {redacted(text)} cannot be opened: {reason(error)}") from None
 
 
-def _make_sqlite_atomic(engine: Any) -> None:
-    """Make every transaction take SQLite's lock at its start, and let readers read while a process writes.
+def _database(url: URL) -> RDBStorage:
+    """Return the storage in a database; make its tables if they are not there."""
+    address = url.render_as_string(hide_password=False)
+    if url.get_backend_name() == "sqlite":
+        # Before the errors of a full disk are taken for those of a file that others are making.
+        with naming_full_disks(redacted(address), database_file(url)):
+            make_tables(address)
+            return RDBStorage(address, engine_kwargs={"connect_args": {"timeout": BUSY_SECONDS}})
+    # A server may have closed a connection that was idle during a long trial.
+    options: dict[str, Any] = {"pool_pre_ping": True}
+    if url.get_backend_name() == "postgresql" and url.get_driver_name() in ("psycopg", "psycopg2"):
+        limits = {"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": 1000 * DEAD_SECONDS}
+        limits |= {"keepalives_idle": DEAD_SECONDS, "keepalives_interval": 10, "keepalives_count": 3}
+        options["connect_args"] = {name: value for name, value in limits.items() if name not in url.query}
+    return RDBStorage(address, engine_kwargs=options)
 
-    Optuna reads the state of a trial and then writes it. SQLite cannot lock single rows, and Python's driver begins the
-    transaction only at the write. Without this function two processes could both claim the same trial.
-    """
-    if getattr(engine, "_bmbo_atomic", False):
+
+def _prepare(backend: RDBStorage) -> None:
+    """Make a database safe for many processes and for outages, once."""
+    engine: Any = backend.engine
+    if getattr(engine, "_bmbo_prepared", False):
         return
+    engine._bmbo_prepared = True
+    if engine.dialect.name == "sqlite":
+        make_atomic(engine)
+        with naming_full_disks(redacted(backend), database_file(engine)):
+            complete_tables(engine)
+    report_outages(engine, redacted(backend), database_file(engine))
+    write_each_trial_once(backend)
+    _keep_to_our_words()
 
-    def connected(connection: Any, record: object) -> None:
-        del record
-        connection.isolation_level = None
-        # On file systems that do not support this mode, SQLite keeps its old mode.
-        connection.execute("PRAGMA journal_mode=WAL").close()
-        connection.execute(f"PRAGMA busy_timeout={int(1000 * BUSY_SECONDS)}").close()
 
-    def begun(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", begun)
-    engine._bmbo_atomic = True
-    # Connections that were opened earlier do not have these settings.
-    engine.dispose()
+def _keep_to_our_words() -> None:
+    """Silence what drivers say about cut connections: SQL and tracebacks, of what `outages` says in one line."""
+    for name in ("sqlalchemy.pool", "psycopg", "psycopg.pool"):
+        driver = logging.getLogger(name)
+        if driver.level == logging.NOTSET:
+            driver.setLevel(logging.CRITICAL)
 
 
 def _database_folder(url: Any) -> Path:

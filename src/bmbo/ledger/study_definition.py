@@ -1,22 +1,39 @@
 """Write the problem and the seed of a study as JSON, and check them when a study is opened again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
-from typing import Any
+from typing import Any, cast
 
-from bmbo.problem import Fidelity, Ladder, Parameter, Problem, Space
+from bmbo.problem import Feasible, Fidelity, Ladder, Parameter, Problem, Space
+from bmbo.problem.conditions import When, when_text
+from bmbo.problem.constraints import checked_constraint
+from bmbo.problem.likely import Likely, prior_text
+from bmbo.problem.number_checks import is_whole, short
 
 FORMAT = 1
 """The version of everything that is stored; this version of bmbo reads no other."""
 
+DAMAGED = "something else than bmbo changed it; go on with a backup of the storage"
+
 
 @dataclass(frozen=True)
 class StudyDefinition:
-    """Hold the problem of a study and the seed of its random choices."""
+    """Hold the problem of a study and the seed of its random choices.
+
+    Attributes:
+        problem: what is optimised.
+        seed: of the random choices.
+        key: random text that no other study has; empty for a study that an earlier version made.
+    """
 
     problem: Problem
     seed: int
+    key: str = ""
+
+    def with_feasible(self, feasible: Feasible | None) -> "StudyDefinition":
+        """Return the definition with another function that says what may be run."""
+        return replace(self, problem=replace(self.problem, feasible=feasible))
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition in the types of JSON, with the version of bmbo that wrote it."""
@@ -24,6 +41,14 @@ class StudyDefinition:
             {"value": fidelity.value, "cost": fidelity.cost, "name": fidelity.name}
             for fidelity in self.problem.ladder.fidelities
         ]
+        # Written only where it is used, so that other studies are stored as ever.
+        used: dict[str, Any] = {"continues": True} if self.problem.continues else {}
+        if self.problem.constraints:
+            used["constraints"] = [vars(limit) for limit in self.problem.constraints]
+        if self.problem.feasible is not None:
+            used["feasible"] = self.problem.feasible.name
+        if self.problem.early_stopping:
+            used["early_stopping"] = True
         return {
             "format": FORMAT,
             "version": _version(),
@@ -31,19 +56,43 @@ class StudyDefinition:
             "fidelities": fidelities,
             "direction": direction_of(self.problem),
             "seed": self.seed,
+            "key": self.key,
+            **used,
         }
 
     @classmethod
-    def from_json(cls, described: Mapping[str, Any]) -> "StudyDefinition":
-        """Return the definition that `to_json` described; raise ValueError if another format was used."""
+    def from_json(cls, described: object) -> "StudyDefinition":
+        """Return the definition that `to_json` described.
+
+        Raises:
+            ValueError: Another format was used, or something else than bmbo changed the definition.
+        """
+        if not isinstance(described, Mapping):
+            raise ValueError(f"the definition of the study is {short(described)} and no table: {DAMAGED}")
+        described = cast(Mapping[str, Any], described)
         if described.get("format") != FORMAT:
             raise ValueError(
                 f"the study was written in format {described.get('format')!r} by bmbo {described.get('version')}, and "
                 f"this is bmbo {_version()}, which reads format {FORMAT}"
             )
-        ladder = Ladder(Fidelity(**fidelity) for fidelity in described["fidelities"])
-        problem = Problem(Space.from_json(described["space"]), ladder, described["direction"] == "maximize")
-        return cls(problem, int(described["seed"]))
+        try:
+            ladder = Ladder(Fidelity(**fidelity) for fidelity in described["fidelities"])
+            space, seed, direction = Space.from_json(described["space"]), described["seed"], described["direction"]
+            # Studies that were made before training could continue do not have it.
+            limits = tuple(checked_constraint(**limit) for limit in described.get("constraints", ()))
+            feasible = Feasible.known_as(described["feasible"]) if "feasible" in described else None
+            flags = {name: described[name] for name in ("continues", "early_stopping") if name in described}
+            maximise = direction == "maximize"
+            problem = Problem(space, ladder, maximise, constraints=limits, feasible=feasible, **flags)
+        except KeyError as error:
+            raise ValueError(f"the definition of the study has no field {error}: {DAMAGED}") from None
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(f"the definition of the study cannot be read ({error}): {DAMAGED}") from None
+        if not is_whole(seed) or seed < 0:
+            raise ValueError(f"the definition of the study has the seed {short(seed)}: {DAMAGED}")
+        if direction not in ("minimize", "maximize"):
+            raise ValueError(f"the definition of the study has the direction {short(direction)}: {DAMAGED}")
+        return cls(problem, int(seed), str(described.get("key", "")))
 
 
 def direction_of(problem: Problem) -> str:
@@ -57,6 +106,15 @@ def difference(stored: Problem, given: Problem) -> str | None:
         return f"its direction is {direction_of(stored)!r}, not {direction_of(given)!r}"
     if repr(stored.ladder) != repr(given.ladder):
         return f"its fidelities are {_ladder_text(stored.ladder)}, not {_ladder_text(given.ladder)}"
+    for flag in ("continues", "early_stopping"):
+        before, now = getattr(stored, flag), getattr(given, flag)
+        if before != now:
+            return f"it was made with {flag}={before}, not {flag}={now}"
+    if stored.constraints != given.constraints:
+        return f"its constraints are {_limits_text(stored)}, not {_limits_text(given)}"
+    if stored.feasible != given.feasible:
+        before, now = (None if each.feasible is None else each.feasible.name for each in (stored, given))
+        return f"it was made with feasible={before}, not feasible={now}"
     return _space_difference(dict(stored.space.params), dict(given.space.params))
 
 
@@ -67,15 +125,26 @@ def _space_difference(before: Mapping[str, Parameter], now: Mapping[str, Paramet
         if name not in before:
             return f"its space has no parameter {name!r}"
         # Compared as text, because True == 1 in Python, but they are different choices.
-        if repr(before[name]) != repr(now[name]):
-            return f"its parameter {name!r} is {before[name]}, not {now[name]}"
+        if _written(before[name]) != _written(now[name]):
+            return f"its parameter {name!r} is {_written(before[name])}, not {_written(now[name])}"
     return None if list(before) == list(now) else f"its parameters are in the order {list(before)}, not {list(now)}"
+
+
+def _written(param: Parameter) -> str:
+    when: When = getattr(param, "when", ())
+    prior: Likely | None = getattr(param, "prior", None)
+    condition = f" when {when_text(when)}" if when else ""
+    return repr(param) + condition + ("" if prior is None else f", {prior_text(prior)}")
 
 
 def _ladder_text(ladder: Ladder) -> str:
     return ", ".join(
         f"{fidelity.name} (value {fidelity.value!r}, cost {fidelity.cost})" for fidelity in ladder.fidelities
     )
+
+
+def _limits_text(problem: Problem) -> str:
+    return ", ".join(map(str, problem.constraints)) or "none"
 
 
 def _version() -> str:

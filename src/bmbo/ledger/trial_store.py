@@ -1,0 +1,169 @@
+"""Read and write the trials of one study in a storage: what has changed since the last look, and one step at a time.
+
+`database_trials.py` does the same for databases, with fewer and larger steps.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial, TrialState
+
+from bmbo.ledger.attribute_keys import OWNER
+from bmbo.ledger.outages import with_retries
+from bmbo.ledger.stored_trials import StoredTrial
+from bmbo.ledger.writing_once import claim_once, write_once
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Hold what has changed in a study since the last look.
+
+    Attributes:
+        attributes: all attributes of the study; the same object as before if none has changed.
+        trials: the trials that are new or have changed, in the order of their numbers.
+    """
+
+    attributes: Mapping[str, Any]
+    trials: Sequence[StoredTrial]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Hold how a trial ends.
+
+    Attributes:
+        state: its last state.
+        value: what was observed; None if there is nothing.
+        step: where the value is shown as an intermediate one; None for nowhere.
+        attributes: what else is written.
+        system: what is written for Optuna and its dashboard.
+    """
+
+    state: TrialState
+    value: float | None
+    step: int | None
+    attributes: Mapping[str, Any]
+    system: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@runtime_checkable
+class TrialStore(Protocol):
+    """Read and write the trials of one study. A trial that has ended never changes."""
+
+    @property
+    def writes_batches(self) -> bool:
+        """Return whether `create` writes several trials all or none."""
+        ...
+
+    def changes(self) -> Changes:
+        """Return what has changed since the last call; at the first call all."""
+        ...
+
+    def trial(self, trial_id: int) -> StoredTrial:
+        """Return one trial as it is now."""
+        ...
+
+    def create(self, templates: Sequence[FrozenTrial], term: int | None = None, after: int | None = None) -> list[int]:
+        """Write new trials and return their numbers.
+
+        Args:
+            templates: the trials.
+            term: a term of office; if it has ended, nothing more is written.
+            after: how many trials there are, as far as the caller knows; if there are more, nothing is written.
+        """
+        ...
+
+    def claim(self, trial_id: int, attributes: Mapping[str, Any]) -> bool:
+        """Begin a trial that waits, and return whether it worked: of several processes that try, only one succeeds."""
+        ...
+
+    def note(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+        """Write attributes of a trial; raise UpdateFinishedTrialError if it has ended."""
+        ...
+
+    def requeue(self, trial_id: int, owner: str | None, attributes: Mapping[str, Any]) -> None:
+        """Let a running trial of an owner wait again; do nothing if it has another owner or does not run."""
+        ...
+
+    def end(self, trial_id: int, ending: Ending) -> None:
+        """End a trial; raise UpdateFinishedTrialError if it has ended."""
+        ...
+
+
+class AnyStorage:
+    """Keep trials in a storage by the steps that every storage of Optuna has.
+
+    Args:
+        storage: where the study is kept. It must replace what it changes, as those of Optuna do.
+        study_id: the study.
+    """
+
+    writes_batches = False
+
+    def __init__(self, storage: BaseStorage, study_id: int) -> None:
+        self._storage = storage
+        self._study_id = study_id
+        self._seen: list[FrozenTrial] = []
+
+    def changes(self) -> Changes:
+        """See `TrialStore`."""
+        attributes = with_retries(lambda: self._storage.get_study_user_attrs(self._study_id))
+        found = with_retries(lambda: self._storage.get_all_trials(self._study_id, deepcopy=False))
+        known, self._seen = self._seen, list(found)
+        pairs = zip(found, known, strict=False)
+        changed = [now for now, before in pairs if now is not before and not before.state.is_finished()]
+        return Changes(attributes, [StoredTrial.of(each) for each in [*changed, *found[len(known) :]]])
+
+    def trial(self, trial_id: int) -> StoredTrial:
+        """See `TrialStore`."""
+        return StoredTrial.of(with_retries(lambda: self._storage.get_trial(trial_id)))
+
+    def create(self, templates: Sequence[FrozenTrial], term: int | None = None, after: int | None = None) -> list[int]:
+        """See `TrialStore`; the last trials of several may be refused."""
+        numbers: list[int] = []
+        for place, template in enumerate(templates):
+            made = write_once(self._storage, self._study_id, template, term, None if after is None else after + place)
+            if made is None:
+                break
+            numbers.append(with_retries(lambda made=made: self._storage.get_trial(made)).number)
+        return numbers
+
+    def claim(self, trial_id: int, attributes: Mapping[str, Any]) -> bool:
+        """See `TrialStore`."""
+        try:
+            if not claim_once(self._storage, trial_id):
+                return False
+            self.note(trial_id, attributes)
+        except UpdateFinishedTrialError:
+            return False
+        return True
+
+    def note(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+        """See `TrialStore`."""
+        for key, value in attributes.items():
+            with_retries(lambda key=key, value=value: self._storage.set_trial_user_attr(trial_id, key, value))
+
+    def requeue(self, trial_id: int, owner: str | None, attributes: Mapping[str, Any]) -> None:
+        """See `TrialStore`."""
+        stored = self.trial(trial_id)
+        if stored.state != TrialState.RUNNING or stored.attributes.get(OWNER) != owner:
+            return
+        with contextlib.suppress(UpdateFinishedTrialError):
+            # The owner is removed first, so that the next process that claims the trial is not taken for dead.
+            self.note(trial_id, {OWNER: None, **attributes})
+            with_retries(lambda: self._storage.set_trial_state_values(trial_id, TrialState.WAITING))
+
+    def end(self, trial_id: int, ending: Ending) -> None:
+        """See `TrialStore`; the outcome counts with the last step, which a storage allows only once for each trial."""
+        self.note(trial_id, ending.attributes)
+        for key, content in ending.system.items():
+            with_retries(lambda key=key, content=content: self._storage.set_trial_system_attr(trial_id, key, content))
+        value, step = ending.value, ending.step
+        if value is not None and step is not None:
+            with_retries(lambda: self._storage.set_trial_intermediate_value(trial_id, step, value))
+        values = None if value is None else [value]
+        with_retries(lambda: self._storage.set_trial_state_values(trial_id, ending.state, values))
