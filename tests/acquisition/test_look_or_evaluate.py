@@ -12,7 +12,8 @@ from bmbo.acquisition.host_search import candidates, climbed, moved
 from bmbo.acquisition.look_or_evaluate import Belief, LookOrEvaluate, evaluate_now, look_first
 from bmbo.history.same_point import point_key
 from bmbo.protocols import WeightedPosteriors
-from bmbo.surrogates.exact_gp.posterior import JointPosterior
+from bmbo.surrogates.conditioned_process import ConditionedProcess
+from bmbo.surrogates.exact_gp.joint_process import JointProcess
 from support.joint_process import PRIOR, SPACE, TOP, some_hyperparameters, some_observations, some_points
 
 COSTS = (0.1, 0.3, 1.0)
@@ -29,7 +30,9 @@ def posterior_with(links=True):
         theta[layout.first : layout.noises][~layout.diagonal] = 0.0
         hyper = layout.read(theta, "matern")
     # Without a constant that all levels share, separate levels say nothing about each other.
-    return JointPosterior.of(hyper, PRIOR if links else replace(PRIOR, shift=0.0), some_observations())
+    data = some_observations()
+    prior = PRIOR if links else replace(PRIOR, shift=0.0)
+    return ConditionedProcess.of(JointProcess(data.space, hyper, prior), data)
 
 
 @pytest.mark.parametrize("mean", [-3.0, 0.2, 2.0])

@@ -100,6 +100,23 @@ def test_any_number_of_levels(costs):
     assert bowl(history.best.query.unit, 0) < 0.05
 
 
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("continues", [False, True])
+def test_a_range_of_fidelities_is_climbed_in_wide_steps(continues):
+    ladder = Ladder(bmbo.FidelityRange(4, 64, log=True))
+    history = drive(
+        Problem(PLANE, ladder, continues=continues), lambda unit, level: bowl(unit, 0) - level / 99, 5.0 * 64
+    )
+    levels = {trial.query.level for trial in history.trials}
+    assert {0, ladder.top} < levels
+    assert len(levels) <= 9
+    assert history.trials[0].query.level == 0
+    assert history.best is not None
+    assert bowl(history.best.query.unit, 0) < 0.1
+    again, _ = bmbo.screening().within(5.0 * 64, None).suggest(SEED, History(history.problem), 3)
+    assert again == [trial.query for trial in history.trials[:3]]
+
+
 def test_a_run_repeats_itself_whatever_the_unit_of_costs_and_the_cache():
     problem = problem_of(MIXED, (0.125, 0.25, 1.0))
     first = drive(problem, bowl, 3.0)

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bmbo.history.host_observations import Floats
+from bmbo.history.host_observations import Floats, Integers
 from bmbo.problem import Categorical, Float, Int, Space
+from bmbo.problem.condition_tree import ConditionTree
 from bmbo.problem.parameters import Parameter
 
 NUM_UNIFORM = 600
@@ -55,7 +56,11 @@ def moved(space: Space, rng: np.random.Generator, centres: Floats, scale: float,
     few = max(min(1.0, 2.5 / num_params), 0.2)
     points = np.repeat(centres, num, 0)
     chosen = rng.random((len(points), num_params)) < few
-    chosen[np.arange(len(points)), rng.integers(num_params, size=len(points))] = True
+    if space.tree is None:
+        chosen[np.arange(len(points)), rng.integers(num_params, size=len(points))] = True
+    else:
+        chosen[np.arange(len(points)), _one_that_exists(space.tree, rng, points)] = True
+        points = _with_random_rest(space.tree, rng, points)
     for place, ((_, param), block) in enumerate(zip(space.params, space.blocks, strict=True)):
         rows = np.flatnonzero(chosen[:, place])
         if is_unordered(param):
@@ -71,6 +76,24 @@ def moved(space: Space, rng: np.random.Generator, centres: Floats, scale: float,
         by = np.where(by == 0, rng.choice([-1, 1], size=len(rows)), by).astype(int)
         points[rows, block.start] = steps[np.clip(at + by, 0, len(steps) - 1)]
     return space.snap(np.clip(points, 0.0, 1.0))
+
+
+def _one_that_exists(tree: ConditionTree, rng: np.random.Generator, points: Floats) -> Integers:
+    """Return for each point one of the parameters that exist there [n]: to move another alone would change nothing."""
+    height = rng.random((len(points), len(tree.names)))
+    for place, exists in enumerate(tree.active(points)):
+        if exists is not None:
+            height[~exists, place] = -1.0
+    return height.argmax(1)
+
+
+def _with_random_rest(tree: ConditionTree, rng: np.random.Generator, points: Floats) -> Floats:
+    """Return points with random coordinates for what does not exist there: a move of a parent may bring it to life."""
+    filled, drawn = points.copy(), rng.random(points.shape)
+    for block, exists in zip(tree.blocks, tree.active(points), strict=True):
+        if exists is not None:
+            filled[~exists, block] = drawn[~exists, block]
+    return filled
 
 
 def is_unordered(param: Parameter) -> bool:

@@ -5,12 +5,14 @@ improvement after its outcome, for both costs. The query with the higher rate is
 the top adds nothing to what an evaluation earns, and is never asked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
+from bmbo.acquisition.fading_prior import Weigh
+from bmbo.acquisition.feasibility import Feasibility
 from bmbo.acquisition.host_improvement import expected_improvement, log_expected_improvement
 from bmbo.acquisition.host_search import candidates, climbed
 from bmbo.history.host_observations import Floats
@@ -40,28 +42,41 @@ class Belief:
         top: level of the target.
         bests: for each posterior, the largest mean in each imagined future [f] at points evaluated at the top, or at
             all known points before there are any.
+        feasibility: what decides whether a value counts; None if every value does.
+        weigh: how far a user's prior trusts points; None if there is none.
     """
 
     posteriors: WeightedPosteriors
     top: int
     bests: tuple[Floats, ...]
+    feasibility: Feasibility | None = None
+    weigh: Weigh | None = None
 
     @classmethod
-    def of(cls, posteriors: WeightedPosteriors, top: int) -> "Belief":
+    def of(
+        cls,
+        posteriors: WeightedPosteriors,
+        top: int,
+        feasibility: Feasibility | None = None,
+        weigh: Weigh | None = None,
+    ) -> "Belief":
         """Return what posteriors believe."""
         bests: list[Floats] = []
         for part in posteriors.parts:
             rows = part.level == top
             unit = part.unit[rows] if rows.any() else part.unit
-            bests.append(part.moments(unit, top)[0].max(0))
-        return cls(posteriors, top, tuple(bests))
+            means = part.moments(unit, top)[0]
+            bests.append(means.max(0) if feasibility is None else feasibility.reference(unit, means))
+        return cls(posteriors, top, tuple(bests), feasibility, weigh)
 
     def imagined(self, rng: np.random.Generator, unit: Floats, level: int) -> "Belief":
         """Return the belief with one more query in flight: in each future, another quantile of its outcome."""
         quantiles: Floats = ndtri((np.arange(NUM_FUTURES) + 0.5) / NUM_FUTURES)
         white = rng.permutation(quantiles)
         parts = tuple(part.imagined(unit, level, white) for part in self.posteriors.parts)
-        return Belief.of(WeightedPosteriors(parts, self.posteriors.weights, self.posteriors.restore), self.top)
+        feasibility = None if self.feasibility is None else self.feasibility.imagined(unit, level)
+        posteriors = WeightedPosteriors(parts, self.posteriors.weights, self.posteriors.restore)
+        return Belief.of(posteriors, self.top, feasibility, self.weigh)
 
 
 def evaluate_now(belief: Belief, points: Floats) -> Floats:
@@ -70,7 +85,9 @@ def evaluate_now(belief: Belief, points: Floats) -> Floats:
     for part, weight, best in zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True):
         mean, variance = part.moments(points, belief.top)
         total += weight * expected_improvement(mean, np.sqrt(variance)[:, None], best).mean(1)
-    return total
+    if belief.feasibility is not None:
+        total = total * np.exp(belief.feasibility.log_probability(points))
+    return total if belief.weigh is None else total * np.exp(belief.weigh(points))
 
 
 def look_first(belief: Belief, points: Floats, asked: Floats, level: int) -> Floats:
@@ -79,21 +96,38 @@ def look_first(belief: Belief, points: Floats, asked: Floats, level: int) -> Flo
     The outcome of a look moves the means of all points along their covariances with it, and takes its share of their
     variances. The best point as it then stands is evaluated.
     """
+    earned = np.zeros(len(asked))
+    for node_weight, height in heights_after_look(belief, points, asked, level):
+        earned += node_weight * height.max(0)
+    if belief.feasibility is None:
+        return earned
+    return belief.feasibility.if_it_runs(asked, earned, float(evaluate_now(belief, points).max()))
+
+
+def heights_after_look(
+    belief: Belief, points: Floats, asked: Floats, level: int
+) -> Generator[tuple[float, Floats], None, None]:
+    """Yield the probabilities of outcomes of a look, and the improvement at each point after each look, [q b]."""
     after: list[tuple[Floats, Floats, Floats]] = []
     for part in belief.posteriors.parts:
         mean, variance = part.moments(points, belief.top)
         shift = part.covariance(points, belief.top, asked, level)
         shift = shift / np.sqrt(part.moments(asked, level)[1] + part.noise[level])
         after.append((mean, shift, np.sqrt(np.maximum(variance[:, None] - shift**2, 1e-12))))
-    earned = np.zeros(len(asked))
+    factors = None if belief.feasibility is None else belief.feasibility.after_look(points, asked, level)
+    trusted = None if belief.weigh is None else np.exp(belief.weigh(points))[:, None]
     for node, node_weight in zip(NODES, NODE_WEIGHTS, strict=True):
         height = np.zeros((len(points), len(asked)))
         for (mean, shift, sd), weight, best in zip(after, belief.posteriors.weights, belief.bests, strict=True):
             means = mean[:, None, :] + (node * shift)[:, :, None]
             # The mean over futures comes first, as for an evaluation now: to wait for what is in flight is no merit.
             height += weight * expected_improvement(means, sd[:, :, None], best).mean(2)
-        earned += node_weight * height.max(0)
-    return earned
+        if trusted is not None:
+            height = height * trusted
+        if factors is None:
+            yield float(node_weight), height
+        else:
+            yield from ((float(node_weight) / len(factors), height * factor) for factor in factors)
 
 
 @dataclass(frozen=True)
@@ -130,7 +164,7 @@ class LookOrEvaluate:
             taken: what was asked; the top is asked again only where everything was.
             remaining: what may still be spent.
         """
-        points = self._places(rng, belief, space, taken)
+        points = self.places(rng, belief, space, taken)
         top, cost = belief.top, costs[belief.top]
         now = evaluate_now(belief, points)
         found = [Offer(top, _as_unit(points[now.argmax()]), max(float(now.max()), 1e-300), cost)]
@@ -171,7 +205,7 @@ class LookOrEvaluate:
                 best = offer
         return best
 
-    def _places(self, rng: np.random.Generator, belief: Belief, space: Space, taken: Taken) -> Floats:
+    def places(self, rng: np.random.Generator, belief: Belief, space: Space, taken: Taken) -> Floats:
         """Return the points that promise most at the top, the best first, without those that were asked there."""
         posteriors, top = belief.posteriors, belief.top
 
@@ -181,7 +215,10 @@ class LookOrEvaluate:
                 mean, variance = part.moments(points, top)
                 logs = log_expected_improvement(mean, np.sqrt(variance)[:, None], best)
                 each.append(np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1]) + np.log(weight))
-            return np.logaddexp.reduce(each, axis=0)
+            total: Floats = np.logaddexp.reduce(each, axis=0)
+            if belief.feasibility is not None:
+                total = total + belief.feasibility.log_probability(points)
+            return total if belief.weigh is None else total + belief.weigh(points)
 
         known = np.unique(posteriors.parts[0].unit, axis=0)
         believed = posteriors.parts[0].moments(known, top)[0].mean(1)
@@ -190,9 +227,12 @@ class LookOrEvaluate:
         if len(pool) == 0:
             return centres  # everything was evaluated: the best points again, because there may be noise
         heights = height(pool)
+        if np.isneginf(heights).all():
+            return centres  # nothing that may be run is left
         ends, reached = climbed(space, rng, height, pool, heights)
         points, places = np.unique(np.vstack([ends, pool]), axis=0, return_index=True)
-        order = np.argsort(-np.concatenate([reached, heights])[places])
+        found = np.concatenate([reached, heights])[places]
+        order = np.argsort(-found)[: np.count_nonzero(~np.isneginf(found))]
         return _not_taken(points[order], [top], taken)[: self.num_points]
 
 

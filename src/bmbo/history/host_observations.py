@@ -1,12 +1,13 @@
 """Hold the outcomes of a history as plain NumPy arrays, for learners that run on the host in double precision."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmbo.history.trial_records import History
 from bmbo.problem import Space
+from bmbo.problem.spread_levels import places_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -22,6 +23,7 @@ class Observations:
         unit: points of the cube, [n d].
         level: of each point, [n].
         value: larger is better; NaN is a failure, [n].
+        places: where each level lies between the roughest, 0, and the top, 1; empty where that is not known, [m].
     """
 
     space: Space
@@ -29,18 +31,20 @@ class Observations:
     unit: Floats
     level: Integers
     value: Floats
+    places: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, history: History) -> "Observations":
-        """Return the outcomes of a history that a model sees."""
-        problem, told = history.problem, history.learned_from
-        values = [np.nan if trial.value is None else problem.sign * trial.value for trial in told]
+        """Return the outcomes of a history that a model sees, and what trials reported on their way."""
+        problem, seen = history.problem, _seen(history)
+        values = [np.nan if value is None else problem.sign * value for _, _, value in seen]
         return cls(
             problem.space,
             problem.ladder.num_levels,
-            np.array([trial.query.unit for trial in told], np.float64).reshape(len(told), problem.space.dim),
-            np.array([trial.query.level for trial in told], np.intp),
+            np.array([unit for unit, _, _ in seen], np.float64).reshape(len(seen), problem.space.dim),
+            np.array([level for _, level, _ in seen], np.intp),
             np.array(values, np.float64),
+            np.array(places_of(problem.ladder)),
         )
 
     @property
@@ -54,3 +58,17 @@ class Observations:
 
     def __len__(self) -> int:
         return len(self.value)
+
+
+def _seen(history: History) -> list[tuple[tuple[float, ...], int, float | None]]:
+    """Return points, levels and values; None is a failure."""
+    reports = history.reports
+    if not reports:
+        return [(trial.query.unit, trial.query.level, trial.value) for trial in history.learned_from]
+    numbers = {trial.number for trial in history.learned_from}
+    seen: list[tuple[tuple[float, ...], int, float | None]] = []
+    for trial in history.kept:
+        seen += [(trial.query.unit, level, value) for level, value in reports.get(trial.number, ())]
+        if trial.number in numbers:
+            seen.append((trial.query.unit, trial.query.level, trial.value))
+    return seen

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from bmbo.history.prices import Prices
 from bmbo.problem import Problem
 
 
@@ -19,14 +21,27 @@ class Query:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold the result of a run: a finite value, or the reason why there is no value."""
+    """Hold the result of a run: a finite value, or the reason why there is no value.
+
+    Attributes:
+        value: what was observed.
+        cost: what the run cost.
+        seconds: how long it took.
+        error: why there is no value.
+        checkpoint: whether it left a checkpoint that a higher level can go on from; only where training continues.
+        measured: the values that the problem limits, in the order of its constraints.
+    """
 
     value: float | None
     cost: float
     seconds: float = 0.0
     error: str | None = None
+    checkpoint: bool = False
+    measured: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if not all(map(math.isfinite, self.measured)):
+            raise ValueError(f"measured values must be finite, got {self.measured!r}")
         if (self.value is None) == (self.error is None):
             raise ValueError("an outcome has either a value or an error")
         if self.value is not None and not math.isfinite(self.value):
@@ -52,6 +67,8 @@ class TrialRecord:
         outcome: what came of it; None while the trial is in flight.
         dropped: whether a user took a finished trial out of what is known.
         refunded: whether a user had its cost, and its place among the trials, given back.
+        resumed_from: number of the trial whose checkpoint it went on from, once it is begun; None if from the start.
+        reported: what it reported on its way: levels below its own and values, rising.
     """
 
     number: int
@@ -59,6 +76,8 @@ class TrialRecord:
     outcome: Outcome | None = None
     dropped: bool = False
     refunded: bool = False
+    resumed_from: int | None = None
+    reported: tuple[tuple[int, float], ...] = ()
 
     @property
     def value(self) -> float | None:
@@ -72,22 +91,23 @@ class History:
 
     A history never changes: `asked` and `with_outcome` return a new one. Trials are in the order of their numbers, not
     of their arrival, so that parallel runs are as repeatable as others.
+    What follows from the trials is computed once.
     """
 
     problem: Problem
     trials: tuple[TrialRecord, ...] = ()
 
-    @property
+    @cached_property
     def kept(self) -> tuple[TrialRecord, ...]:
         """Return the trials that were not dropped."""
         return tuple(t for t in self.trials if not t.dropped)
 
-    @property
+    @cached_property
     def told(self) -> tuple[TrialRecord, ...]:
         """Return the trials with an outcome, without dropped ones."""
         return tuple(t for t in self.kept if t.outcome is not None)
 
-    @property
+    @cached_property
     def learned_from(self) -> tuple[TrialRecord, ...]:
         """Return the trials that a model sees: `told` without the failures that a value has replaced.
 
@@ -98,33 +118,79 @@ class History:
         with_value = {(t.query.unit, t.query.level) for t in told if t.value is not None}
         return tuple(t for t in told if t.value is not None or (t.query.unit, t.query.level) not in with_value)
 
-    @property
+    @cached_property
+    def reports(self) -> Mapping[int, tuple[tuple[int, float], ...]]:
+        """Return what trials have reported on their way, as levels and values by their numbers, without dropped ones.
+
+        Where a trial has given a value at the same point and level, that one counts and the report is left out.
+        """
+        if not any(t.reported for t in self.kept):
+            return {}
+        known = {(t.query.unit, t.query.level) for t in self.done}
+        found: dict[int, tuple[tuple[int, float], ...]] = {}
+        for trial in self.kept:
+            unit = trial.query.unit
+            new = tuple((level, value) for level, value in trial.reported if (unit, level) not in known)
+            known.update((unit, level) for level, _ in new)
+            if new:
+                found[trial.number] = new
+        return found
+
+    @cached_property
     def done(self) -> tuple[TrialRecord, ...]:
         """Return the trials with a value, without dropped ones."""
         return tuple(t for t in self.kept if t.value is not None)
 
-    @property
+    @cached_property
     def failed(self) -> tuple[TrialRecord, ...]:
         """Return the trials that ended without a value, without dropped ones."""
         return tuple(t for t in self.told if t.value is None)
 
-    @property
+    @cached_property
     def pending(self) -> tuple[TrialRecord, ...]:
         """Return the trials that are still in flight."""
         return tuple(t for t in self.trials if t.outcome is None)
 
-    @property
+    @cached_property
     def spent(self) -> float:
         """Return the cost of all outcomes so far, failures included, without what was given back."""
         return sum((t.outcome.cost for t in self.trials if t.outcome is not None and not t.refunded), start=0.0)
 
-    @property
+    @cached_property
     def best(self) -> TrialRecord | None:
-        """Return the best trial at the top fidelity, the one with the lowest number if several are equal."""
-        top = [t for t in self.done if t.query.level == self.problem.ladder.top]
+        """Return the best trial at the top fidelity that keeps all constraints, the first if several are equal."""
+        top = [t for t in self.at_top if self.keeps_constraints(t)]
         return max(top, key=lambda t: self.problem.sign * (t.value or 0.0), default=None)
 
-    @property
+    @cached_property
+    def at_top(self) -> tuple[TrialRecord, ...]:
+        """Return the trials with a value at the top fidelity, without dropped ones."""
+        return tuple(t for t in self.done if t.query.level == self.problem.ladder.top)
+
+    def keeps_constraints(self, trial: TrialRecord) -> bool:
+        """Return whether what a trial measured keeps all constraints; a trial without them keeps none."""
+        return all(violation <= 0.0 for violation in self.violations(trial))
+
+    def violations(self, trial: TrialRecord) -> tuple[float, ...]:
+        """Return how far a trial lies beyond the bound of each constraint; infinity if it has no measured value."""
+        constraints, measured = self.problem.constraints, () if trial.outcome is None else trial.outcome.measured
+        if len(measured) != len(constraints):
+            return (math.inf,) * len(constraints)
+        return tuple(limit.violation(value) for limit, value in zip(constraints, measured, strict=True))
+
+    @cached_property
+    def least_infeasible(self) -> TrialRecord | None:
+        """Return the trial at the top that comes nearest to keeping all constraints; None if nothing has a value there.
+
+        Each violation is measured in parts of the largest one of its constraint.
+        """
+        known = [t for t in self.at_top if t.outcome is not None and t.outcome.measured]
+        each = [tuple(max(violation, 0.0) for violation in self.violations(t)) for t in known]
+        largest = [max(column) or 1.0 for column in zip(*each, strict=True)]
+        together = [sum(own / most for own, most in zip(row, largest, strict=True)) for row in each]
+        return min(zip(together, known, strict=True), key=lambda pair: pair[0], default=(0.0, None))[1]
+
+    @cached_property
     def priced(self) -> Problem:
         """Return the problem with a number for every cost: the given one, or the mean seconds of a level if measured.
 
@@ -133,19 +199,53 @@ class History:
         """
         if not self.problem.ladder.measured:
             return self.problem
-        return replace(self.problem, ladder=self.problem.ladder.priced(self._mean_seconds()))
+        ladder = self.problem.ladder.priced(self._mean_seconds())
+        return replace(self.problem, ladder=ladder.rising() if self.problem.continues else ladder)
+
+    @property
+    def prices(self) -> Prices:
+        """Return what queries cost now: less where training continues and a lower level left a checkpoint."""
+        resumable: dict[tuple[float, ...], dict[int, int]] = {}
+        if self.problem.continues:
+            for trial in self.done:
+                if trial.outcome is not None and trial.outcome.checkpoint:
+                    resumable.setdefault(trial.query.unit, {})[trial.query.level] = trial.number
+        return Prices(self.priced.ladder.costs, resumable)
+
+    @property
+    def in_flight(self) -> float:
+        """Return what the trials in flight cost, as far as that is known before they have finished."""
+        prices = self.prices
+        return sum((self.price_of(trial, prices) for trial in self.pending), start=0.0)
+
+    def price_of(self, trial: TrialRecord, prices: Prices | None = None) -> float:
+        """Return the cost of a trial in flight; `prices` are those of this history, if they are at hand."""
+        prices = self.prices if prices is None else prices
+        if trial.resumed_from is None or not self.problem.continues:
+            return prices.of(trial.query.unit, trial.query.level)
+        return prices.costs[trial.query.level] - prices.costs[self.trials[trial.resumed_from].query.level]
 
     def _mean_seconds(self) -> dict[int, float]:
-        """Return the mean duration of each level's trials; a duration of 0 seconds is unknown and left out."""
+        """Return the mean duration of each level's trials; a duration of 0 seconds is unknown and left out.
+
+        To the seconds of a trial that went on from a lower level, those that lead to that level are added.
+        """
         known: dict[int, float] = {}
         # Failed trials often end early. They count only at a level that has no others.
         for trials in (self.failed, self.done):
             levels: dict[int, list[float]] = {}
             for trial in trials:
                 if trial.outcome is not None and trial.outcome.seconds > 0:
-                    levels.setdefault(trial.query.level, []).append(trial.outcome.seconds)
+                    levels.setdefault(trial.query.level, []).append(self._seconds_from_start(trial))
             known.update({level: sum(seconds) / len(seconds) for level, seconds in levels.items()})
         return known
+
+    def _seconds_from_start(self, trial: TrialRecord) -> float:
+        """Return how long a trial and those that it went on from ran together."""
+        seconds = 0.0 if trial.outcome is None else trial.outcome.seconds
+        if trial.resumed_from is None or not self.problem.continues:
+            return seconds
+        return seconds + self._seconds_from_start(self.trials[trial.resumed_from])
 
     def asked(self, query: Query) -> "History":
         """Return this history with one more trial in flight; raise ValueError if the query does not fit the problem."""

@@ -5,12 +5,14 @@ from dataclasses import replace
 from bmbo.acquisition.alternating_search import Alternating
 from bmbo.acquisition.chained_max_value_entropy import ChainQuadrature
 from bmbo.acquisition.expected_improvement import ImproveAtTop, Improvement
+from bmbo.acquisition.look_over_draws import LookOverDraws
 from bmbo.acquisition.max_value_entropy import MaxValue
 from bmbo.acquisition.one_at_a_time import OneAtATime
 from bmbo.acquisition.thompson_sampling import Thompson
 from bmbo.acquisition.upper_confidence_bound import UpperConfidence
 from bmbo.inference import Inference
 from bmbo.inference.by_name import InferenceName, make_inference
+from bmbo.methods.remembered import remembered
 from bmbo.policies import Bayes, OnDevice, Random, TopOnly, WarmStart
 from bmbo.policies.device_and_cache import Device, PlanningOnDevice
 from bmbo.policies.first_queries import ClimbingStart, RandomStart
@@ -28,6 +30,7 @@ MOST_FUNCTIONS = 512
 """Functions that are kept from a user's own way of inference: as many as the default one draws."""
 
 
+@remembered
 def bmbo_darn(
     preset: Preset = "default",
     *,
@@ -55,6 +58,7 @@ def bmbo_darn(
     return _bmbo_darn(preset, inference, num_startup, device, one_at_a_time=False)
 
 
+@remembered
 def bmbo_darn_1(
     preset: Preset = "default",
     *,
@@ -66,6 +70,7 @@ def bmbo_darn_1(
     return _bmbo_darn(preset, inference, num_startup, device, one_at_a_time=True)
 
 
+@remembered
 def bmbo_gp(*, num_startup: int | None = None, device: Device = "auto") -> OnDevice:
     """Return the paper's chain with Gaussian processes instead of networks.
 
@@ -80,6 +85,7 @@ def bmbo_gp(*, num_startup: int | None = None, device: Device = "auto") -> OnDev
     return _ours(BySize(AutoRegressiveGP(), Darn.preset("default")), num_startup, device)
 
 
+@remembered
 def bmbo_mixture(*, num_startup: int | None = None, device: Device = "auto") -> OnDevice:
     """Return `bmbo_gp` with a coregionalised process beside the chain; draws come from both, weighted by held-out data.
 
@@ -90,11 +96,13 @@ def bmbo_mixture(*, num_startup: int | None = None, device: Device = "auto") -> 
     return _ours(surrogate, num_startup, device)
 
 
+@remembered
 def random_search() -> Random:
     """Return uniform random search at the top fidelity."""
     return Random()
 
 
+@remembered
 def mf_gp_ucb(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
     """Return MF-GP-UCB (Kandasamy et al. 2016): a Gaussian process for each level, upper confidence bounds.
 
@@ -103,16 +111,19 @@ def mf_gp_ucb(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
     return _baseline(IndependentGPs(), UpperConfidence(num_startup), num_startup, device)
 
 
+@remembered
 def mf_mes(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
     """Return MF-MES (Takeno et al. 2020): a coregionalised process, max-value entropy search, one query at a time."""
     return _baseline(CoregionalGP(), OneAtATime(MaxValue()), num_startup, device)
 
 
+@remembered
 def mf_mes_batch(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
     """Return parallel MF-MES: each place is chosen as if a worker began it while the places before it still run."""
     return _baseline(CoregionalGP(), MaxValue(), num_startup, device)
 
 
+@remembered
 def shtl(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
     """Return SHTL (Perrone et al. 2018): basis functions that all levels share, expected improvement.
 
@@ -124,6 +135,7 @@ def shtl(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
     return OnDevice(Bayes(learner, Improvement(), RandomStart(num_startup)), device)
 
 
+@remembered
 def dnn_mfbo(preset: Preset = "default", *, num_startup: int = 10, device: Device = "auto") -> OnDevice:
     """Return DNN-MFBO (Li et al. 2020): networks each linked to the one below, entropy search by quadrature.
 
@@ -132,6 +144,7 @@ def dnn_mfbo(preset: Preset = "default", *, num_startup: int = 10, device: Devic
     return _baseline(ChainedDarn.preset(preset), ChainQuadrature(), num_startup, device)
 
 
+@remembered
 def sf_batch(*, num_startup: int = 10, device: Device = "auto") -> OnDevice:
     """Return SF-Batch (Kandasamy et al. 2018): a process of the top fidelity alone, parallel Thompson sampling."""
     surrogate = IndependentGPs(num_functions=128)  # a batch needs a few maximisers, not moments of hundreds
@@ -152,7 +165,8 @@ def _bmbo_darn(
         chosen = make_inference(inference) if isinstance(inference, str) else inference
         surrogate = replace(surrogate, inference=chosen, num_functions=surrogate.num_functions or MOST_FUNCTIONS)
     if preset == "default":
-        return _ours(surrogate, num_startup, device, one_at_a_time=one_at_a_time)
+        rule: Select = OneAtATime(LookOverDraws()) if one_at_a_time else LookOverDraws()
+        return _ours(surrogate, num_startup, device, rule)
     information = Alternating(observation_noise=False, subtract_chance=False)
     select: Select = OneAtATime(information) if one_at_a_time else information
     # The paper trains from scratch each time. Chains that tune themselves go on from those of an earlier fit.
@@ -161,15 +175,15 @@ def _bmbo_darn(
     return OnDevice(Bayes(learner, select, start), device)
 
 
-def _ours(surrogate: Surrogate, num_startup: int | None, device: Device, *, one_at_a_time: bool = False) -> OnDevice:
-    """Return our own choices around a surrogate: a start on the ladder, squeezed values, improvement at the top.
+def _ours(surrogate: Surrogate, num_startup: int | None, device: Device, select: Select | None = None) -> OnDevice:
+    """Return our own choices around a surrogate: a start on the ladder, squeezed values, and a rule for batches.
 
-    It is told the budget, and buys nothing that no evaluation at the top could follow.
+    The rule is improvement at the top where information places a query there, unless another is given. The method is
+    told the budget, and buys nothing that no evaluation at the top could follow.
     """
-    information = Alternating()
-    select = ImproveAtTop(OneAtATime(information) if one_at_a_time else information)
+    rule = ImproveAtTop(Alternating()) if select is None else select
     start = ClimbingStart() if num_startup is None else RandomStart(num_startup)
-    return PlanningOnDevice(Bayes(WarmStart(surrogate, squeeze=True), select, start), device)
+    return PlanningOnDevice(Bayes(WarmStart(surrogate, squeeze=True), rule, start), device)
 
 
 def _baseline(surrogate: Surrogate, select: Select, num_startup: int, device: Device) -> OnDevice:

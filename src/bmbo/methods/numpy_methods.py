@@ -1,11 +1,13 @@
 """Put together the methods that compute with NumPy and SciPy alone: nothing is compiled."""
 
 from bmbo.acquisition.look_or_evaluate import LookOrEvaluate
+from bmbo.methods.remembered import remembered
 from bmbo.policies import Screening
 from bmbo.policies.ladder_start import LadderStart
-from bmbo.surrogates.exact_gp import JointGP
+from bmbo.surrogates.by_number_of_levels import ByNumberOfLevels
 
 
+@remembered
 def screening(*, start_share: float = 0.06, looks: bool = True) -> Screening:
     """Return a method that screens cheaply, with one exact Gaussian process over all levels; nothing is compiled.
 
@@ -20,4 +22,4 @@ def screening(*, start_share: float = 0.06, looks: bool = True) -> Screening:
     Example:
         >>> study = bmbo.create_study(..., method=bmbo.screening())
     """
-    return Screening(JointGP(), LookOrEvaluate(looks=looks), LadderStart(share=start_share))
+    return Screening(ByNumberOfLevels(), LookOrEvaluate(looks=looks), LadderStart(share=start_share))

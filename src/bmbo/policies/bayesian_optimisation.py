@@ -17,7 +17,7 @@ from bmbo.policies.random_search import random_queries
 from bmbo.policies.remaining_budget import Remaining, RunLimits
 from bmbo.policies.warm_started_fits import Learned, Learner
 from bmbo.problem import Problem
-from bmbo.protocols import Posterior, Recommendation, Select
+from bmbo.protocols import BudgetedSelect, Posterior, Recommendation, Select
 
 logger = logging.getLogger("bmbo")
 
@@ -66,7 +66,10 @@ class Bayes:
             levels = [(first + place) % history.problem.ladder.num_levels for place in range(num)]
             return _random(key_startup, history, levels, left), carry
         key_batch = jax.random.fold_in(key_select, first)
-        wanted = self.select(key_batch, learned.posterior, learned.data, history, num)
+        select = self.select
+        if isinstance(select, BudgetedSelect):
+            select = select.with_left(left.budget, left.trials)
+        wanted = select(key_batch, learned.posterior, learned.data, history, num)
         queries = left.allowed(wanted)
         if wanted and not queries and left.allows(history.problem.ladder.top):
             queries = Improvement()(key_batch, learned.posterior, learned.data, history, 1)

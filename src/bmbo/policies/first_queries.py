@@ -72,8 +72,8 @@ class ClimbingStart:
 
     def sizes(self, problem: Problem, limits: RunLimits) -> tuple[int, ...]:
         """See `Start`."""
-        num_params, costs = len(problem.space.params), problem.ladder.costs
-        return tuple(self.plan.sizes(num_params, costs, limits.total_cost, limits.n_trials))
+        num_params, ladder = len(problem.space.params), problem.ladder
+        return tuple(self.plan.sizes_on(ladder, num_params, ladder.costs, limits.total_cost, limits.n_trials))
 
     def queries(self, seed: int, history: History, num: int, limits: RunLimits) -> list[Query]:
         """See `Start`. A query below the top is left out if no evaluation at the top could follow it."""

@@ -20,8 +20,7 @@ class RunLimits:
     def remaining(self, history: History) -> "Remaining":
         """Return what may still be asked for; the cost of what is in flight is taken off."""
         costs = history.priced.ladder.costs
-        in_flight = sum((costs[trial.query.level] for trial in history.pending), start=0.0)
-        budget = math.inf if self.total_cost is None else self.total_cost - history.spent - in_flight
+        budget = math.inf if self.total_cost is None else self.total_cost - history.spent - history.in_flight
         trials = math.inf if self.n_trials is None else float(self.n_trials - len(history.trials))
         return Remaining(tuple(costs), budget, trials)
 

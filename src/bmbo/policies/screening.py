@@ -6,17 +6,25 @@ Nothing is compiled, and all random choices are NumPy's.
 import logging
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from bmbo.acquisition.continue_or_look import ContinueOrLook, least_at_top
+from bmbo.acquisition.fading_prior import FadingPrior
+from bmbo.acquisition.feasibility import Allowed
+from bmbo.acquisition.few_of_many_levels import FewLevels
 from bmbo.acquisition.look_or_evaluate import Belief, LookOrEvaluate, Taken
 from bmbo.history import History, Query
-from bmbo.history.host_observations import Floats, Observations
+from bmbo.history.host_observations import Floats, Integers, Observations
+from bmbo.history.prices import Prices
 from bmbo.history.same_point import point_key
-from bmbo.policies.ladder_start import LadderStart
+from bmbo.policies.ladder_start import LadderStart, allowed_filling
+from bmbo.policies.learned_feasibility import allowed, learned
 from bmbo.problem import Problem
+from bmbo.problem.spread_levels import has_many, spread_levels
 from bmbo.protocols import Choice, ExactSurrogate, Offer, Recommendation
 
 logger = logging.getLogger("bmbo")
@@ -39,6 +47,9 @@ class Screening:
         start: how the run begins.
         total_cost: what all trials may cost together; None is no limit.
         n_trials: how many trials there may be at the end; None is no limit.
+        climb: the rule in place of `choose` where training continues (`Problem.continues`).
+        learns_failures: whether a probability of success is learned; if not, a failure has the worst value.
+        prior: how fast a user's belief about good values fades.
     """
 
     surrogate: ExactSurrogate
@@ -46,6 +57,9 @@ class Screening:
     start: LadderStart = field(default_factory=LadderStart)
     total_cost: float | None = None
     n_trials: int | None = None
+    climb: ContinueOrLook = field(default_factory=ContinueOrLook)
+    learns_failures: bool = True
+    prior: FadingPrior = field(default_factory=FadingPrior)
 
     def within(self, total_cost: float | None, n_trials: int | None) -> "Screening":
         """See `Budgeted`."""
@@ -56,9 +70,15 @@ class Screening:
         """See `SelfConfirming`."""
         return True
 
+    @property
+    def handles(self) -> frozenset[str]:
+        """See `Demanding`."""
+        return frozenset({"constraints", "feasible"})
+
     def start_sizes(self, problem: Problem) -> tuple[int, ...]:
         """See `Starting`."""
-        return tuple(self.start.sizes(len(problem.space.params), problem.ladder.costs, self.total_cost, self.n_trials))
+        ladder, num_params = problem.ladder, len(problem.space.params)
+        return tuple(self.start.sizes_on(ladder, num_params, ladder.costs, self.total_cost, self.n_trials))
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`. Without enough budget for an evaluation at the top, there are no queries."""
@@ -80,10 +100,14 @@ class Screening:
         known = np.flatnonzero(np.isfinite(observations.value))
         at_top = known[observations.level[known] == observations.top]
         rows = at_top if len(at_top) else known
+        if history.problem.constraints:
+            rows = _feasible_first(history, known, rows)
         points, sign = observations.unit[rows], history.problem.sign
         try:
             with threadpool_limits(1, user_api="blas"):
-                posteriors, carry = self.surrogate.fit(observations, carry)
+                posteriors, _, carry = learned(
+                    self.surrogate, history, observations, carry, learns_failures=self.learns_failures
+                )
                 mean, variance = posteriors.moments(points, observations.top)
         except (ArithmeticError, ValueError) as error:
             logger.warning("the fit to %d outcomes failed (%s): the best value is recommended", len(known), error)
@@ -102,36 +126,52 @@ class _Batch:
     def __init__(self, policy: Screening, seed: int, history: History, num: int, carry: Any) -> None:
         self.policy, self.seed, self.num, self.carry = policy, seed, num, carry
         self.choices: list[Choice] = []
-        self.space, self.costs = history.problem.space, history.priced.ladder.costs
+        self.space, self.prices = history.problem.space, history.prices
+        self.continues, self.costs = history.problem.continues, self.prices.costs
         self.top = len(self.costs) - 1
         self.observations = Observations.of(history)
         self.in_flight = [(np.asarray(t.query.unit, np.float64), t.query.level) for t in history.pending]
         queries = [trial.query for trial in history.kept]
         self.taken: Taken = {(point_key(np.asarray(query.unit, np.float64)), query.level) for query in queries}
+        units = ((history.trials[number].query.unit, known) for number, known in history.reports.items())
+        self.taken |= {(point_key(np.asarray(unit, np.float64)), level) for unit, known in units for level, _ in known}
         self.asked = [sum(query.level == level for query in queries) for level in range(self.top + 1)]
-        in_flight = sum(self.costs[level] for _, level in self.in_flight)
-        self.budget = math.inf if policy.total_cost is None else policy.total_cost - history.spent - in_flight
+        self.budget = math.inf if policy.total_cost is None else policy.total_cost - history.spent - history.in_flight
         self.trials = math.inf if policy.n_trials is None else policy.n_trials - len(history.trials)
-        self.sizes = policy.start.sizes(len(self.space.params), self.costs, policy.total_cost, policy.n_trials)
+        ladder, num_params = history.problem.ladder, len(self.space.params)
+        self.few = FewLevels(spread_levels(ladder)) if has_many(ladder.num_levels) else None
+        self.sizes = policy.start.sizes_on(ladder, num_params, self.costs, policy.total_cost, policy.n_trials)
         self.rng = np.random.default_rng([seed, len(history.trials)])
+        self.history = history
+        self.allowed: Allowed | None = None
+        if history.problem.feasible is not None:
+            self.allowed = partial(allowed, history.problem)
         self._belief: Belief | None = None
         self._failed = False
 
     @property
     def has_room(self) -> bool:
         """Return whether one more query is wanted and an evaluation at the top can be paid."""
-        return len(self.choices) < self.num and self._pays(self.costs[self.top])
+        least = least_at_top(self.prices, self.taken) if self.continues else self.costs[self.top]
+        return len(self.choices) < self.num and self._pays(least)
 
     def add(self) -> None:
         """Choose the next query."""
         started = self._started()
         offers = [] if started else self._offers()
         unit, level = started or self._chosen(offers) or (self._random(), self.top)
-        self.choices.append(Choice(Query(tuple(float(u) for u in unit), level), tuple(offers)))
+        if self.allowed is not None and not self.allowed(unit[None])[0]:
+            unit = self._random()  # a result that was added is not allowed itself, and nothing else was left
+        query = Query(tuple(float(u) for u in unit), level)
+        price = self.prices.of(query.unit, level)
+        if self.continues and not self._pays(price):
+            self.num = len(self.choices)  # what could be paid is in flight
+            return
+        self.choices.append(Choice(query, tuple(offers)))
         self.taken.add((point_key(unit), level))
         self.in_flight.append((unit, level))
         self.asked[level] += 1
-        self.budget -= self.costs[level]
+        self.budget -= price
         self.trials -= 1
         if self._belief is not None:
             self._belief = self._belief.imagined(self.rng, unit, level)
@@ -141,7 +181,9 @@ class _Batch:
 
     def _started(self) -> tuple[Floats, int] | None:
         """Return the next query of the start, unless no evaluation at the top could follow it."""
-        found = self.policy.start.next_query(self.sizes, self.observations, self.asked, self.taken, self.seed)
+        found = self.policy.start.next_query(
+            self.sizes, self.observations, self.asked, self.taken, self.seed, allowed=self.allowed
+        )
         if found is None or found[1] == self.top:
             return found
         can_follow = self.trials >= 2 and self._pays(self.costs[found[1]] + self.costs[self.top])
@@ -151,7 +193,10 @@ class _Batch:
         """Return the model's choice, if it was asked."""
         if not offers:
             return None
-        best = self.policy.choose.best(offers, self.costs, self._remaining)
+        if self.continues:
+            best = self.policy.climb.best(offers)
+        else:
+            best = self.policy.choose.best(offers, self.costs, self._remaining)
         return np.array(best.unit), best.level
 
     @property
@@ -166,19 +211,41 @@ class _Batch:
         try:
             if self._belief is None:
                 self._belief = self._learned()
-            return self.policy.choose.offers(
-                self.rng, self._belief, self.space, self.costs, taken=self.taken, remaining=self._remaining
-            )
+            if self.few is None:
+                return self._offers_of(self._belief, self.prices, self.taken)
+            few = self.few
+            found = self._offers_of(few.belief(self._belief), few.prices(self.prices), few.taken(self.taken))
+            return few.offers(found)
         except (ArithmeticError, ValueError) as error:
             told = len(self.observations)
             logger.warning("the fit to %d outcomes failed (%s): random queries instead", told, error)
             self._failed, self._belief = True, None
             return []
 
+    def _offers_of(self, belief: Belief, prices: Prices, taken: Taken) -> list[Offer]:
+        """Return what the levels of a belief offer."""
+        if self.continues:
+            return self.policy.climb.offers(
+                self.rng,
+                belief,
+                self.space,
+                prices,
+                taken=taken,
+                awaited={point_key(unit) for unit, _ in self.in_flight},
+                remaining=self.budget * (1.0 + ROUNDING),
+                looks=self.policy.choose.looks and self.trials >= 2,
+            )
+        return self.policy.choose.offers(
+            self.rng, belief, self.space, prices.costs, taken=taken, remaining=self._remaining
+        )
+
     def _learned(self) -> Belief:
         """Return what is believed, with outcomes imagined of all that is in flight."""
-        posteriors, self.carry = self.policy.surrogate.fit(self.observations, self.carry)
-        belief = Belief.of(posteriors, self.top)
+        policy = self.policy
+        posteriors, feasibility, self.carry = learned(
+            policy.surrogate, self.history, self.observations, self.carry, learns_failures=policy.learns_failures
+        )
+        belief = Belief.of(posteriors, self.top, feasibility, policy.prior.weigh(self.observations))
         for unit, level in self.in_flight:
             belief = belief.imagined(self.rng, unit, level)
         return belief
@@ -186,7 +253,24 @@ class _Batch:
     def _random(self) -> Floats:
         """Return a random point, one that was not asked at the top if a few tries find one."""
         points = self.space.snap(self.rng.random((RANDOM_TRIES, self.space.dim)))
+        if self.allowed is not None:
+            seed = int(self.rng.integers(2**31))
+            points = allowed_filling(self.space, RANDOM_TRIES, seed, self.allowed)
         return next((unit for unit in points if (point_key(unit), self.top) not in self.taken), points[0])
+
+
+def _feasible_first(history: History, known: Integers, rows: Integers) -> Integers:
+    """Return the rows among which the recommendation is: those that keep all constraints, at the top if any do there.
+
+    If none does, it is the row at the top that comes nearest, or else any row with a value.
+    """
+    told = history.learned_from
+    for some in (rows, known):
+        kept = np.array([row for row in some if history.keeps_constraints(told[row])], np.intp)
+        if len(kept):
+            return kept
+    nearest = history.least_infeasible
+    return rows if nearest is None else np.array([row for row in rows if told[row] == nearest], np.intp)
 
 
 def _recommended(unit: Floats, mean: float, std: float) -> Recommendation:

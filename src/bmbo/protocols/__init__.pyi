@@ -1,8 +1,9 @@
-from .drawn_functions import Posterior, Select, Surrogate
+from .drawn_functions import BudgetedSelect, Posterior, Select, Surrogate
 from .exact_moments import ExactPosterior, ExactSurrogate, WeightedPosteriors
 from .planning import (
     Budgeted,
     Choice,
+    Demanding,
     Explaining,
     Offer,
     Policy,
@@ -11,11 +12,13 @@ from .planning import (
     SelfConfirming,
     Starting,
 )
-from .running_jobs import Executor, Finished
+from .running_jobs import Executor, Finished, RunningApart
 
 __all__ = [
     "Budgeted",
+    "BudgetedSelect",
     "Choice",
+    "Demanding",
     "ExactPosterior",
     "ExactSurrogate",
     "Executor",
@@ -26,6 +29,7 @@ __all__ = [
     "Posterior",
     "Recommendation",
     "Recommending",
+    "RunningApart",
     "Select",
     "SelfConfirming",
     "Starting",

@@ -57,3 +57,12 @@ class Select(Protocol):
             num: how many queries are wanted.
         """
         ...
+
+
+@runtime_checkable
+class BudgetedSelect(Select, Protocol):
+    """Describe a selector that plans with what is left of a run."""
+
+    def with_left(self, budget: float, trials: float) -> Select:
+        """Return the same selector, when all further queries may cost `budget` and there may be `trials` of them."""
+        ...

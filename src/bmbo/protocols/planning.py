@@ -78,6 +78,16 @@ class Starting(Policy, Protocol):
         ...
 
 
+@runtime_checkable
+class Demanding(Policy, Protocol):
+    """Describe a policy that knows of more than one value of one direction."""
+
+    @property
+    def handles(self) -> frozenset[str]:
+        """Return what it knows of: names of arguments of `create_study`, as `Problem.demands` has them."""
+        ...
+
+
 @dataclass(frozen=True)
 class Offer:
     """Describe the best query that a level had to offer when a query was chosen.

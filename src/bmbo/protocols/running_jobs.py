@@ -46,3 +46,13 @@ class Executor(Protocol):
     def close(self) -> None:
         """Kill what still runs and free everything; a second call does nothing."""
         ...
+
+
+@runtime_checkable
+class RunningApart(Protocol):
+    """Say where the jobs of an executor run. Jobs of an executor that does not say it may run in its own process."""
+
+    @property
+    def runs_apart(self) -> bool:
+        """Return whether jobs run in other processes, so that no job ends the process that submitted it."""
+        ...

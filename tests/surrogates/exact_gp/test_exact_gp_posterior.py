@@ -6,7 +6,8 @@ from scipy.linalg import LinAlgError
 
 from bmbo.history.host_observations import Observations
 from bmbo.protocols import ExactPosterior
-from bmbo.surrogates.exact_gp.posterior import JointPosterior, _factorised
+from bmbo.surrogates.conditioned_process import ConditionedProcess, factorised
+from bmbo.surrogates.exact_gp.joint_process import JointProcess
 from support.joint_process import (
     NUM_LEVELS,
     PRIOR,
@@ -23,7 +24,7 @@ from support.joint_process import (
 def test_moments_are_those_of_a_direct_solve(kernel):
     _, _, hyper = some_hyperparameters(kernel)
     data, points = some_observations(), some_points(6)
-    posterior = JointPosterior.of(hyper, PRIOR, data)
+    posterior = ConditionedProcess.of(JointProcess(data.space, hyper, PRIOR), data)
     assert isinstance(posterior, ExactPosterior)
     total = observed_covariance(hyper, data)
     levels = {level: np.full(6, level) for level in (1, 2)}
@@ -41,7 +42,7 @@ def test_moments_are_those_of_a_direct_solve(kernel):
 def test_an_imagined_outcome_counts_like_an_observed_one():
     _, _, hyper = some_hyperparameters()
     data, points, unit = some_observations(), some_points(5, seed=9), some_points(1, seed=8)[0]
-    before = JointPosterior.of(hyper, PRIOR, data)
+    before = ConditionedProcess.of(JointProcess(data.space, hyper, PRIOR), data)
     after = before.imagined(unit, 1, np.array([-1.0, 0.7]))
     mean, variance = before.moments(unit[None], 1)
     deviation = np.sqrt(variance[0] + hyper.noise[1])
@@ -49,14 +50,14 @@ def test_an_imagined_outcome_counts_like_an_observed_one():
     for future in range(2):
         value = np.append(data.value, after.values[-1, future])
         more = Observations(SPACE, NUM_LEVELS, np.vstack([data.unit, unit]), np.append(data.level, 1), value)
-        direct = JointPosterior.of(hyper, PRIOR, more)
+        direct = ConditionedProcess.of(JointProcess(more.space, hyper, PRIOR), more)
         assert np.allclose(direct.moments(points, 2)[0][:, 0], after.moments(points, 2)[0][:, future])
         assert np.allclose(direct.moments(points, 2)[1], after.moments(points, 2)[1])
 
 
 def test_a_covariance_that_rounding_made_singular_gets_more_noise():
     nearly = np.ones((3, 3)) - 1e-9 * np.diag([0.0, 1.0, 1.0])
-    factor = _factorised(nearly)
+    factor = factorised(nearly)
     assert np.allclose(factor @ factor.T, nearly, atol=1e-5)
     with pytest.raises(LinAlgError):
-        _factorised(-1e6 * np.eye(3))
+        factorised(-1e6 * np.eye(3))

@@ -67,13 +67,45 @@ def test_points_of_two_levels_have_one_mean_and_deviation_on_both():
     assert found[12:].std() == pytest.approx(found[good].std())
 
 
-def test_kept_rows_have_the_best_and_no_more_than_wanted():
+def test_kept_rows_have_the_best_and_the_newest_and_no_more_than_wanted():
     data = some_observations(300)
-    rows = kept_rows(data.level, data.value, 2, 100)
-    assert len(rows) == len(set(rows.tolist())) <= 100
+    rows = kept_rows(data.unit, data.level, data.value, 2, 100)
+    assert len(rows) == len(set(rows.tolist())) == 100
     top = np.flatnonzero(data.level == 2)
     assert top[data.value[top].argmax()] in rows
-    assert np.array_equal(kept_rows(data.level, data.value, 2, 300), np.arange(300))
+    assert top[-1] in rows
+    assert np.array_equal(kept_rows(data.unit, data.level, data.value, 2, 300), np.arange(300))
+
+
+def test_kept_rows_fill_the_space():
+    rng = np.random.default_rng(0)
+    crowd, lonely = 0.5 + 0.01 * rng.random((200, 2)), np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    unit = np.vstack([lonely, crowd])
+    # The lonely points have a rank in the middle, where an even spread over the values would pass them over.
+    value = np.concatenate([[0.5, 0.501, 0.502], rng.random(200)])
+    rows = kept_rows(unit, np.zeros(203, int), value, 0, 20)
+    assert set(rows.tolist()) >= {0, 1, 2}
+
+
+def test_points_that_are_all_equal_can_be_thinned_out():
+    rows = kept_rows(np.full((50, 2), 0.5), np.zeros(50, int), np.arange(50.0), 0, 20)
+    assert len(set(rows.tolist())) == 20
+
+
+def test_beyond_its_limit_the_process_is_as_good_as_at_it():
+    rng = np.random.default_rng(0)
+    space = Space({f"x{place}": bmbo.Float(0, 1) for place in range(5)})
+    unit, level = rng.random((995, 5)), np.tile([0, 0, 0, 1, 2], 199)
+    value = -((unit - 0.4) ** 2).sum(1) * (1.0 + 0.1 * level)
+    points = 0.2 + 0.4 * rng.random((50, 5))
+    truth = -((points - 0.4) ** 2).sum(1) * 1.2
+    surrogate, errors = JointGP(kernels=("gaussian",), steps=15, max_fit=50, max_rows=200), []
+    for num in (200, 201, 995):
+        learned, _ = surrogate.fit(Observations(space, 3, unit[:num], level[:num], value[:num]))
+        mean = learned.restore(learned.moments(points, 2)[0])
+        errors.append(float(np.sqrt(np.mean((mean - truth) ** 2))) / truth.std())
+    assert errors[0] < 0.4
+    assert max(errors) < 1.2 * errors[0]
 
 
 def test_the_schedule_grows_and_never_passes_what_is_there():

@@ -8,10 +8,11 @@ from scipy.optimize import minimize
 
 from bmbo.history.host_observations import Floats, Observations
 from bmbo.protocols import WeightedPosteriors
+from bmbo.surrogates.conditioned_process import ConditionedProcess
 from bmbo.surrogates.exact_gp.distances import squares
+from bmbo.surrogates.exact_gp.joint_process import JointProcess
 from bmbo.surrogates.exact_gp.kept_rows import kept_rows
 from bmbo.surrogates.exact_gp.level_and_tail_scaling import scales_of, standardised
-from bmbo.surrogates.exact_gp.posterior import JointPosterior
 from bmbo.surrogates.exact_gp.prior_and_evidence import Evidence, Hyperparameters, Layout, Prior
 
 FIRST_SEARCH = 4
@@ -59,7 +60,9 @@ class JointGP:
         found = self._found(_prepared(early, self.max_fit), carry)
         scales = scales_of(observations)
         data = _prepared(observations, self.max_rows)
-        parts = tuple(JointPosterior.of(hyper, self.prior, data) for hyper in found.hypers)
+        parts = tuple(
+            ConditionedProcess.of(JointProcess(data.space, hyper, self.prior), data) for hyper in found.hypers
+        )
         # Before the top has outcomes, its values are expected to be like those of the highest level that has.
         return WeightedPosteriors(parts, found.weights, scales[max(scales)].restore), found
 
@@ -119,4 +122,4 @@ def best_hyperparameters(evidence: Evidence, starts: list[Floats], steps: int) -
 def _prepared(observations: Observations, most: int) -> Observations:
     """Return standardised observations, thinned out if there are too many."""
     data = standardised(observations, scales_of(observations))
-    return data.rows(kept_rows(data.level, data.value, data.top, most))
+    return data.rows(kept_rows(data.unit, data.level, data.value, data.top, most))
