@@ -1,12 +1,15 @@
 """Processes of this machine: what they say when they break, what they share, and that they die with the driver."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
+import cloudpickle
 import psutil
 import pytest
 
@@ -24,6 +27,10 @@ def processes():
 
 def outcome(executor, job, number=0):
     executor.submit(number, job)
+    return first(executor)
+
+
+def first(executor):
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         finished = executor.collect(1.0)
@@ -68,6 +75,45 @@ def is_dead(pid):
 def test_a_job_that_breaks_its_process_says_how(processes, job, error):
     assert outcome(processes, job).error == error
     assert outcome(processes, lambda: 7).value == 7
+
+
+def forked(path, release):
+    """A job that forks: the copy returns too, after the driver has given its parent the next job."""
+    child = os.fork()
+    if child:
+        path.write_text(str(child))
+        return "parent"
+    while not release.exists():
+        time.sleep(0.01)
+    return "copy"
+
+
+def test_a_copy_that_a_job_forks_answers_for_no_job(tmp_path):
+    path, release = tmp_path / "child", tmp_path / "release"
+    executor = LocalProcessExecutor(1)
+    try:
+        assert outcome(executor, partial(forked, path, release), number=1).value == "parent"
+        child = int(path.read_text())
+
+        def second():
+            release.touch()
+            wait_for(lambda: is_dead(child))
+            return "second"
+
+        assert outcome(executor, second, number=2).value == "second"
+        assert outcome(executor, lambda: "third", number=3).value == "third"
+    finally:
+        executor.close()
+
+
+def test_a_message_of_another_job_is_not_taken_for_an_answer(processes):
+    processes.submit(1, lambda: "right")
+    (worker,) = processes._workers
+    worker.ticket += 1  # as if the job were another one, so that its messages are late
+    assert processes.collect(1.0) == []
+    worker.ticket -= 1
+    worker.connection.send_bytes(pickle.dumps((worker.ticket, cloudpickle.dumps(lambda: "again"))))
+    assert first(processes).value == "again"
 
 
 def test_a_timeout_says_so_and_counts_the_seconds():
@@ -283,3 +329,31 @@ def test_workers_and_what_they_started_die_with_a_driver_that_is_killed(tmp_path
         driver.kill()
     for pid in pids:
         wait_for(lambda: is_dead(pid))  # noqa: B023
+
+
+DAEMON = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open(sys.argv[1] + ".part", "w").write(str(os.getpid()))
+        os.rename(sys.argv[1] + ".part", sys.argv[1])
+        time.sleep(1000)
+    os._exit(0)
+os._exit(0)
+"""
+
+
+def leave_a_daemon(path):
+    subprocess.run([sys.executable, "-S", "-c", DAEMON, path], check=True)
+    time.sleep(1000)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, a daemon has no parent that could be found")
+def test_a_daemon_does_not_outlive_the_job_that_timed_out(tmp_path):
+    executor = LocalProcessExecutor(1, 1.0)
+    try:
+        assert outcome(executor, partial(leave_a_daemon, str(tmp_path / "pid"))).error == "timed out after 1 s"
+    finally:
+        executor.close()
+    wait_for(lambda: is_dead(int((tmp_path / "pid").read_text())))

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from bmbo.executors.job_transport import check_submission
-from bmbo.executors.worker_program import error_line
+from bmbo.executors.worker_program import error_line, only_here
 from bmbo.problem import Number
 from bmbo.protocols import Finished
 
@@ -39,7 +39,8 @@ class InlineExecutor:
         start = time.monotonic()
         # SystemExit too: an objective may call the main function of a program, and its exit is recorded as a failure.
         try:
-            value = job()
+            with only_here():
+                value = job()
         except (Exception, SystemExit) as error:
             return [Finished(number, None, time.monotonic() - start, error_line(error), error)]
         return [Finished(number, value, time.monotonic() - start)]

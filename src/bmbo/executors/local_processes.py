@@ -14,6 +14,8 @@ from multiprocessing import Pipe, connection
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bmbo.executors import worker_program as program
 from bmbo.executors.job_transport import check_submission, check_workers_and_timeout, pack_job, unpack_outcome
 from bmbo.problem import Number
@@ -38,6 +40,7 @@ class _Worker:
         connection: for jobs and messages.
         lifeline: our end of a pipe; the worker dies when it is closed, at the latest when this process ends.
         number: the number of its job; None while it is idle.
+        ticket: what the messages of its job carry; no other job of this worker has the same.
         started: when the job began to run, or was sent, by the monotonic clock.
         deadline: when the job is killed.
     """
@@ -46,6 +49,7 @@ class _Worker:
     connection: Any
     lifeline: int
     number: int | None = None
+    ticket: int = 0
     started: float = 0.0
     deadline: float = math.inf
 
@@ -90,17 +94,23 @@ class LocalProcessExecutor:
         """Return how many jobs may run at once."""
         return self._num_workers
 
+    @property
+    def runs_apart(self) -> bool:
+        """Return True: a job that crashes ends its own process only."""
+        return True
+
     def submit(self, number: int, job: Callable[[], object]) -> None:
         """Send a job to an idle worker or to a new one; raise TypeError if the job cannot be pickled."""
         check_submission(number, closed=self._closed, has_place=len(self._busy) < self._num_workers)
         payload = pack_job(job)
         worker = self._idle()
         worker.number = number
+        worker.ticket += 1
         worker.started = time.monotonic()
         worker.deadline = math.inf if self._timeout is None else worker.started + LOADING_SECONDS + self._timeout
         # If the worker dies right now, `collect` notices it and reports the reason.
         with contextlib.suppress(OSError):
-            worker.connection.send_bytes(payload)
+            worker.connection.send_bytes(pickle.dumps((worker.ticket, payload)))
 
     def collect(self, seconds: Number) -> list[Finished]:
         """Return the outcomes since the last call; wait up to `seconds` for a first one, also while nothing runs."""
@@ -140,12 +150,14 @@ class LocalProcessExecutor:
         return worker
 
     def _received(self, worker: _Worker) -> Finished | None:
-        """Return the outcome in a message of a worker, or None if the message only says that the job has started."""
+        """Return the outcome in a message of a worker, or None if its job has just started, or is another one."""
         number = worker.number or 0
         try:
-            message = pickle.loads(worker.connection.recv_bytes())  # noqa: S301 - from a process that we started
+            ticket, message = pickle.loads(worker.connection.recv_bytes())  # noqa: S301 - from our own process
         except (EOFError, OSError):
             return self._crashed(worker)
+        if ticket != worker.ticket:
+            return None
         if message[0] == program.STARTED:
             worker.started = time.monotonic()
             worker.deadline = worker.started + (math.inf if self._timeout is None else self._timeout)
@@ -174,14 +186,25 @@ class LocalProcessExecutor:
         return [Finished(each.number or 0, None, now - each.started, error) for each in late]
 
     def _end(self, workers: Sequence[_Worker]) -> None:
-        """End workers and all processes that they started: first by request, then by force."""
+        """End workers and all processes that they started: first by request, then by force.
+
+        Processes that left the group of their worker, as daemons do, are killed too, as far as they can be found.
+        """
+        # Before a worker ends: after that, nothing tells whose they were.
+        elsewhere = [process for worker in workers for process in _descendants(worker)]
         waiting = [worker for worker in workers if worker.signal_group(signal.SIGTERM)]
         until = time.monotonic() + GRACE_SECONDS
         while waiting and time.monotonic() < until:
             time.sleep(0.01)
             waiting = [each for each in waiting if each.process.poll() is None or each.signal_group(0)]
         for worker in waiting:
+            # What was begun since by a worker that is still there.
+            elsewhere += _descendants(worker)
             worker.signal_group(signal.SIGKILL)
+        for process in elsewhere:
+            # A process is known by its id and its start, so no other with the same id is killed.
+            with contextlib.suppress(psutil.Error):
+                process.kill()
         for worker in workers:
             # A process that waits for a dead network drive cannot be killed; it is left to the system.
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -216,6 +239,17 @@ def _start() -> _Worker:
     with contextlib.suppress(OSError):
         ours.send_bytes(pickle.dumps(([str(place) for place in sys.path], sys.argv)))
     return _Worker(process, ours, lifeline)
+
+
+def _descendants(worker: _Worker) -> list[psutil.Process]:
+    """Return all processes that a worker has started, and those which they have started; none if it has ended."""
+    if worker.process.poll() is not None:
+        # Its id may belong to another process by now.
+        return []
+    try:
+        return psutil.Process(worker.process.pid).children(recursive=True)
+    except psutil.Error:
+        return []
 
 
 def _has_message(worker: _Worker) -> bool:

@@ -5,7 +5,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,14 @@ try:
     from ray import exceptions
 except ImportError as error:
     raise ImportError("executor 'ray' needs Ray: pip install 'bmbo[ray]'") from error
+
+logger = logging.getLogger("bmbo")
+
+RESOURCE_SECONDS = 300.0
+"""How long a cluster may take to start a machine."""
+
+LOOK_SECONDS = 10.0
+"""Time between two looks at the machines of the cluster while jobs wait."""
 
 LOST = (
     exceptions.NodeDiedError,
@@ -39,6 +47,7 @@ class _Task:
     stream: Any
     started: float
     deadline: float = math.inf
+    is_running: bool = False
 
 
 class RayExecutor:
@@ -54,9 +63,12 @@ class RayExecutor:
         address: of a cluster, as for `ray.init`; by default the environment variable RAY_ADDRESS.
         num_cpus: CPUs for each job.
         num_gpus: GPUs for each job, fractions included; with 0 a job sees no GPU.
+        resource_timeout: how long to wait for a machine with the CPUs and GPUs of a job, while the cluster has none:
+            some clusters start machines when they are asked for.
 
     Raises:
         ValueError: An argument is out of range, or this machine has fewer GPUs than a job needs.
+        RuntimeError: In `collect`: no machine of the cluster can ever run a job.
 
     Example:
         >>> executor = RayExecutor(8, address="auto", num_gpus=0.5)
@@ -70,10 +82,15 @@ class RayExecutor:
         address: str | None = None,
         num_cpus: Number = 1,
         num_gpus: Number = 0,
+        resource_timeout: Number = RESOURCE_SECONDS,
     ) -> None:
         check_workers_and_timeout(num_workers, trial_timeout)
-        for name, amount in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
+        for name, amount in (("num_cpus", num_cpus), ("num_gpus", num_gpus), ("resource_timeout", resource_timeout)):
             finite_amount(name, amount)
+        self._needs = {"CPU": float(num_cpus), "GPU": float(num_gpus)}
+        self._resource_timeout = resource_timeout
+        self._without_machine_since: float | None = None
+        self._next_look = 0.0
         self._num_workers = num_workers
         self._timeout = trial_timeout
         self._tasks: list[_Task] = []
@@ -91,6 +108,11 @@ class RayExecutor:
         """Return how many jobs may run at once, if the cluster has the resources."""
         return self._num_workers
 
+    @property
+    def runs_apart(self) -> bool:
+        """Return True: a job that crashes ends its own process only."""
+        return True
+
     def submit(self, number: int, job: Callable[[], object]) -> None:
         """Give a job to Ray, which starts it when its resources are free; raise TypeError if it cannot be pickled."""
         check_submission(number, closed=self._closed, has_place=len(self._tasks) < self._num_workers)
@@ -106,6 +128,7 @@ class RayExecutor:
             ready = _ready(self._tasks, 0.0) or _ready(self._tasks, pause)
             found = [each for each in map(self._received, ready) if each is not None]
             found += self._timed_out()
+            self._look_for_machines()
             if found or time.monotonic() >= until:
                 return found
 
@@ -130,11 +153,33 @@ class RayExecutor:
             self._tasks.remove(task)
             return Finished(task.number, None, time.monotonic() - task.started, _reason(error), lost=_is_lost(error))
         if message[0] == program.STARTED:
+            task.is_running = True
             task.started = time.monotonic()
             task.deadline = task.started + (math.inf if self._timeout is None else self._timeout)
             return None
         self._tasks.remove(task)
         return unpack_outcome(task.number, message)
+
+    def _look_for_machines(self) -> None:
+        """Raise RuntimeError if jobs have waited long enough for a machine that the cluster does not have."""
+        now = time.monotonic()
+        if now < self._next_look or all(task.is_running for task in self._tasks):
+            return
+        self._next_look = now + LOOK_SECONDS
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if any(all(each.get(name, 0.0) >= amount for name, amount in self._needs.items()) for each in machines):
+            self._without_machine_since = None
+            return
+        largest = {name: max((each.get(name, 0.0) for each in machines), default=0.0) for name in self._needs}
+        missing = (
+            f"a trial needs {_amounts(self._needs)}, and no machine of the Ray cluster has that: "
+            f"there are at most {_amounts(largest)} on one"
+        )
+        if self._without_machine_since is None:
+            self._without_machine_since = now
+            logger.warning("%s; waiting %g s for such a machine", missing, self._resource_timeout)
+        if now - self._without_machine_since >= self._resource_timeout:
+            raise RuntimeError(f"{missing}; ask for less (num_cpus=, num_gpus=), or add a machine")
 
     def _timed_out(self) -> list[Finished]:
         now = time.monotonic()
@@ -144,6 +189,10 @@ class RayExecutor:
             self._tasks.remove(task)
         error = f"timed out after {self._timeout:g} s" if late else None
         return [Finished(task.number, None, now - task.started, error) for task in late]
+
+
+def _amounts(resources: Mapping[str, float]) -> str:
+    return f"{resources['CPU']:g} CPUs and {resources['GPU']:g} GPUs"
 
 
 def _ready(tasks: Sequence[_Task], seconds: float) -> list[_Task]:

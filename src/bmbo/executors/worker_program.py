@@ -3,9 +3,12 @@
 This file is started as a program, by its path, so that a worker need not import the package, which takes seconds.
 
 Its messages are plain tuples. For each job they are (STARTED,), then (DONE, seconds, payload) or
-(FAILED, seconds, error, payload). A payload is the pickled value or exception, or None if it cannot be pickled.
+(FAILED, seconds, error, payload). A payload is the pickled value or exception, or None if it cannot be pickled. On the
+connection to the driver, a job and each of its messages come in a pair with the ticket of the job.
 """
 
+import contextlib
+import ctypes
 import os
 import pickle
 import select
@@ -14,9 +17,12 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from multiprocessing.connection import Connection
 from typing import no_type_check
+
+PR_SET_CHILD_SUBREAPER = 36
+"""The number of a request to Linux, from its header prctl.h."""
 
 STARTED, DONE, FAILED = "started", "done", "failed"
 
@@ -49,12 +55,37 @@ def run_job(payload: bytes) -> Iterator[tuple[object, ...]]:
     yield (STARTED,)
     start = time.monotonic()
     try:
-        value = job()
+        with only_here():
+            value = job()
     # Also exceptions that would end a process, such as SystemExit: here they are the outcome of the job.
     except BaseException as error:
         yield _failed(time.monotonic() - start, error)
     else:
         yield _done(time.monotonic() - start, value)
+
+
+@contextlib.contextmanager
+def only_here() -> Generator[None, None, None]:
+    """End every process that was forked inside this context, where it leaves the context.
+
+    A job that forks returns twice. The copy has all that its parent has: without this, it would answer for the job of
+    its parent, and go on as a second worker or a second planner.
+    """
+    here, code = os.getpid(), 0
+    try:
+        yield
+    except BaseException as error:
+        code = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
+        if os.getpid() != here and not isinstance(error, SystemExit):
+            traceback.print_exception(error)
+        raise
+    finally:
+        if os.getpid() != here:
+            # As the processes of multiprocessing end: what they have written appears, and nothing is cleaned up twice.
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
+            os._exit(code & 0xFF)
 
 
 def pickled(value: object) -> bytes:
@@ -107,11 +138,22 @@ def _let_the_kernel_watch(lifeline: int) -> None:
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
+def _keep_orphans() -> None:
+    """Become the parent of processes whose own parent ends, so that the driver finds daemons among our descendants.
+
+    Only Linux can do this.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def _serve(connection: Connection) -> None:
     sys.path[:], sys.argv[:] = pickle.loads(connection.recv_bytes())  # noqa: S301 - from the driver that started us
     while True:
-        for message in run_job(connection.recv_bytes()):
-            connection.send_bytes(pickle.dumps(message))
+        ticket, payload = pickle.loads(connection.recv_bytes())  # noqa: S301 - from the driver that started us
+        for message in run_job(payload):
+            connection.send_bytes(pickle.dumps((ticket, message)))
 
 
 def main(connection_fd: int, lifeline: int, parent: int) -> None:
@@ -119,6 +161,7 @@ def main(connection_fd: int, lifeline: int, parent: int) -> None:
     for descriptor in (connection_fd, lifeline):
         os.set_inheritable(descriptor, False)
     _let_the_kernel_watch(lifeline)
+    _keep_orphans()
     threading.Thread(target=_watch, args=(lifeline, parent), daemon=True).start()
     try:
         _serve(Connection(connection_fd))
