@@ -23,9 +23,11 @@ def shown(capsys):
     return text
 
 
-def test_the_demonstration_prints_the_best_and_the_next_thing_to_try(capsys):
-    demo.main(["--total-cost", "320"])
-    shown(capsys)
+def test_the_demonstration_prints_the_best_and_the_next_thing_to_try(capsys, tmp_path):
+    page = tmp_path / "made" / "demo.html"
+    demo.main(["--total-cost", "320", "--report", str(page)])
+    assert f"to open in a browser: {page}" in shown(capsys)
+    assert page.read_text().startswith("<!DOCTYPE html>")
 
 
 def test_help_says_what_the_demonstration_does(capsys):

@@ -14,7 +14,7 @@ from . import (
 )
 from .history import History, Outcome, Query
 from .methods import bmbo_darn, bmbo_gp, random_search, screening
-from .problem import Categorical, Fidelity, Float, Int, Ladder, Problem, Space
+from .problem import Categorical, Fidelity, FidelityRange, Float, Int, Ladder, Likely, Problem, Space
 from .study import (
     Study,
     StudyRecommendation,
@@ -30,10 +30,12 @@ __version__: str
 __all__ = [
     "Categorical",
     "Fidelity",
+    "FidelityRange",
     "Float",
     "History",
     "Int",
     "Ladder",
+    "Likely",
     "Outcome",
     "Problem",
     "Query",

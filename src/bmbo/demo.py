@@ -1,11 +1,13 @@
 """Show the main job on an embedded problem: `python -m bmbo.demo`.
 
 It optimises the paper's three-fidelity Branin in batches of five. It says level by level where the money went, what
-was found, what to try next, and what random search finds with the same money.
+was found, what to try next, and what random search finds with the same money. With `--report` it writes a page with
+figures.
 """
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--total-cost", type=float, default=1000.0, help="what all evaluations may cost together")
     parser.add_argument("--batch-size", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--report", type=Path, help="also write a page with figures of the run, an HTML file")
     options = parser.parse_args(arguments)
     function = branin()
     ladder = function.problem.ladder
@@ -45,6 +48,9 @@ def main(arguments: list[str] | None = None) -> None:
     num = int(options.total_cost / ladder.costs[-1])
     print(f"Random search with the same money, {num} evaluations at the top fidelity:")
     print(f"  the regret is {function.regret(_best_at_random(function, num, options.seed)):.2g}")
+    if options.report is not None:
+        options.report.parent.mkdir(parents=True, exist_ok=True)
+        print(f"A page with figures of this run, to open in a browser: {study.report(options.report)}")
 
 
 def _best_at_random(function: Synthetic, num: int, seed: int) -> float:

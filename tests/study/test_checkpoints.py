@@ -1,11 +1,19 @@
 """Checkpoint folders: found by who continues, removed when of no use."""
 
+import re
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
+import bmbo
 from bmbo import Fidelity, Float, create_study, load_study, random_search
 from bmbo.history import History, Outcome, Query
+from bmbo.ledger.attribute_keys import DEFINITION
 from bmbo.problem import Ladder, Problem, Space
-from bmbo.study.checkpoints import clean, folder_for, root_in, source_of
+from bmbo.study.checkpoints import clean, folder_for, source_of
 
 PROBLEM = Problem(
     Space({"x": Float(0, 1)}), Ladder([Fidelity(1, cost=1), Fidelity(10, cost=10), Fidelity(50, cost=50)])
@@ -75,13 +83,66 @@ def test_an_unknown_policy_of_clean_up_is_named():
 
 
 def test_folders_are_beside_the_storage_and_named_after_the_study(tmp_path):
-    assert root_in(tmp_path, "my study/2") == tmp_path / "my_study_2-checkpoints"
     storage = f"sqlite:///{tmp_path}/a.db"
-    create_study(study_name="net", storage=storage, space=PROBLEM.space, fidelities=PROBLEM.ladder.fidelities)
-    assert load_study(study_name="net", storage=storage).checkpoints == tmp_path / "net-checkpoints"
+    made = study_in("a.db", tmp_path, "net").checkpoints
+    assert load_study(study_name="net", storage=storage).checkpoints == made
+    assert made.parent == tmp_path
+    assert re.fullmatch("net-[0-9a-f]{12}-checkpoints", made.name)
     elsewhere = load_study(study_name="net", storage=storage, checkpoints=tmp_path / "elsewhere")
     assert elsewhere.checkpoints == tmp_path / "elsewhere"
     assert not any(folder.is_dir() for folder in tmp_path.iterdir())
+
+
+def study_in(file, folder, name):
+    """A new study in a file."""
+    storage = str(folder / file) if file.endswith(".log") else f"sqlite:///{folder / file}"
+    return create_study(study_name=name, storage=storage, space=PROBLEM.space, fidelities=PROBLEM.ladder.fidelities)
+
+
+def test_no_two_studies_share_a_folder(tmp_path):
+    places = [("a.db", "lr 0.1"), ("a.db", "lr_0.1"), ("b.db", "lr 0.1"), ("c.log", "lr 0.1"), ("a.db", "../lr 0.1")]
+    folders = [study_in(file, tmp_path, name).checkpoints for file, name in places]
+    bmbo.delete_study(study_name="lr 0.1", storage=f"sqlite:///{tmp_path}/a.db")
+    folders.append(study_in("a.db", tmp_path, "lr 0.1").checkpoints)
+    with closing(sqlite3.connect(tmp_path / "b.db")) as connection:
+        connection.execute("vacuum into ?", (str(tmp_path / "d.db"),))
+    folders.append(load_study(study_name="lr 0.1", storage=f"sqlite:///{tmp_path}/d.db").checkpoints)
+    levels = PROBLEM.ladder.fidelities
+    in_memory = [create_study(study_name="lr 0.1", space=PROBLEM.space, fidelities=levels) for _ in range(2)]
+    folders += [study.checkpoints for study in in_memory]
+    assert len({folder.absolute() for folder in folders}) == len(folders)
+    assert {folder.absolute().parent for folder in folders} <= {tmp_path, Path.cwd()}
+
+
+def test_folders_are_for_the_user_alone(tmp_path):
+    study = study_in("a.db", tmp_path, "net")
+    folder = study.ask()[0].checkpoint_dir
+    assert [stat.S_IMODE(place.stat().st_mode) for place in (folder.parent, folder)] == [0o700, 0o700]
+    (tmp_path / "ours").mkdir(mode=0o750)
+    study.checkpoints = tmp_path / "ours"
+    assert study.ask()[0].checkpoint_dir.is_dir()
+    assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == 0o750
+
+
+def test_a_study_of_an_earlier_version_keeps_its_folder_unless_another_may_have_used_it(tmp_path):
+    study = study_in("a.db", tmp_path, "lr 0.1")
+    ledger = study._ledger
+    attributes = ledger.storage.get_study_user_attrs(ledger._study_id)
+    before = {name: value for name, value in attributes[DEFINITION].items() if name != "key"}
+    ledger.storage.set_study_user_attr(ledger._study_id, DEFINITION, before)
+
+    def folder():
+        return load_study(study_name="lr 0.1", storage=f"sqlite:///{tmp_path}/a.db").checkpoints
+
+    assert folder().name != "lr_0.1-checkpoints"
+    (tmp_path / "lr_0.1-checkpoints").mkdir()
+    assert folder() == tmp_path / "lr_0.1-checkpoints"
+    study_in("other.db", tmp_path, "lr 0.1")
+    assert folder().name != "lr_0.1-checkpoints"
+    (tmp_path / "other.db").unlink()
+    assert folder().name == "lr_0.1-checkpoints"
+    study_in("a.db", tmp_path, "lr_0.1")
+    assert folder().name != "lr_0.1-checkpoints"
 
 
 def train(trial):

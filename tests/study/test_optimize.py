@@ -100,6 +100,17 @@ def test_other_exceptions_end_the_run_with_their_trial_failed_and_the_rest_kept(
     assert not study.history.pending
 
 
+def test_a_run_that_sys_exit_ends_says_so_because_python_does_not(caplog):
+    def objective(_):
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        quiet(study_of(), objective, n_trials=6, catch=(Exception,))
+    assert (
+        "trial 0 called sys.exit, which ends the run; catch=(Exception, SystemExit) goes on after it" in caplog.messages
+    )
+
+
 @pytest.mark.parametrize("limit", [{"total_cost": 60.0}, {"n_trials": 9}], ids=str)
 def test_the_last_trial_of_a_run_is_the_recommendation_and_the_run_says_so(limit, caplog):
     study = study_of(QUICK)
@@ -166,3 +177,21 @@ def test_a_run_with_wrong_options_is_refused_in_one_sentence_and_changes_nothing
     assert sentence in str(refusal.value)
     assert study.trials == []
     assert study.last_run is None
+
+
+class Unwilling:
+    """Looks like a number until it is asked for its value."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __float__(self):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("on another device"), SystemExit(3), ZeroDivisionError()])
+def test_a_returned_object_that_cannot_be_read_makes_a_failed_trial(error):
+    study = study_of()
+    quiet(study, lambda trial: Unwilling(error) if trial.number == 1 else 1.0, n_trials=3, catch=(TypeError,))
+    assert [trial.state for trial in study.trials] == ["complete", "failed", "complete"]
+    assert type(error).__name__ in (study.trials[1].error or "")

@@ -7,6 +7,7 @@ import pytest
 
 from bmbo.history import History, Outcome, Query
 from bmbo.problem import Fidelity, Float, Ladder, Problem, Space
+from bmbo.study.limits import Limits
 from bmbo.study.progress import Progress, describe
 
 PROBLEM = Problem(Space({"x": Float(0, 1)}), Ladder([Fidelity(1, cost=2), Fidelity(10, cost=8, name="full")]))
@@ -35,7 +36,7 @@ def test_one_line_says_the_best_at_the_top_and_the_use_of_each_level(told, text)
 
 
 def test_with_a_budget_the_bar_runs_over_cost(capsys):
-    with Progress(lived(), 10.0, 7, True) as progress:
+    with Progress(lived(), Limits(10.0, 7), True) as progress:
         progress.show(lived((0, 1.0)))
         progress.show(lived((0, 1.0), (1, 0.25)))
     last = capsys.readouterr().err.split("\r")[-1]
@@ -45,7 +46,7 @@ def test_with_a_budget_the_bar_runs_over_cost(capsys):
 
 
 def test_without_a_budget_the_bar_runs_over_trials(capsys):
-    with Progress(lived(), None, 4, True) as progress:
+    with Progress(lived(), Limits(None, 4), True) as progress:
         progress.show(lived((0, 1.0)))
         progress.show(lived((0, 1.0), (1, 0.25)))
     last = capsys.readouterr().err.split("\r")[-1]
@@ -55,22 +56,29 @@ def test_without_a_budget_the_bar_runs_over_trials(capsys):
 
 def test_the_bar_begins_with_what_the_study_held_before(capsys):
     earlier = [(0, 1.0), (0, 2.0)]
-    with Progress(lived(*earlier), 10.0, None, True) as progress:
+    with Progress(lived(*earlier), Limits(10.0, None), True) as progress:
         assert "4/10 cost" in capsys.readouterr().err.split("\r")[-1]
         progress.show(lived(*earlier, (0, 1.0)))
     assert "6/10 cost" in capsys.readouterr().err.split("\r")[-1]
 
 
 def test_with_a_time_limit_alone_there_is_a_count_and_no_share(capsys):
-    with Progress(lived(), None, None, True) as progress:
+    with Progress(lived(), Limits(None, None), True) as progress:
         progress.show(lived((0, 1.0)))
     last = capsys.readouterr().err.split("\r")[-1]
     assert "1" in last.partition("trial")[0]
     assert "%" not in last
 
 
+def test_the_bar_has_the_time_left_until_a_time_limit(capsys):
+    for limits in (Limits(timeout=3600.0), Limits(10.0, timeout=3600.0)):
+        with Progress(lived(), limits, True):
+            pass
+        assert "<1:00:00" in capsys.readouterr().err
+
+
 def test_a_bar_that_is_not_wanted_prints_nothing(capsys):
-    with Progress(lived(), 10.0, None, False) as progress:
+    with Progress(lived(), Limits(10.0, None), False) as progress:
         progress.show(lived((0, 1.0)))
     assert capsys.readouterr() == ("", "")
 
@@ -78,14 +86,14 @@ def test_a_bar_that_is_not_wanted_prints_nothing(capsys):
 @pytest.mark.parametrize(("total_cost", "n_trials"), [(None, 1), (1.0, None)])
 def test_a_study_that_holds_more_than_the_limit_is_shown_all_the_same(total_cost, n_trials, capsys):
     earlier = [(0, 1.0), (0, 2.0)]
-    with Progress(lived(*earlier), total_cost, n_trials, True) as progress:
+    with Progress(lived(*earlier), Limits(total_cost, n_trials), True) as progress:
         progress.show(lived(*earlier, (0, 1.0)))
     assert "100%" in capsys.readouterr().err
 
 
 def test_a_bar_moves_while_the_next_batch_is_chosen_and_its_clock_runs(capsys, monkeypatch):
     monkeypatch.setattr("bmbo.study.progress.TICK_SECONDS", 0.01)
-    with Progress(lived(), 10.0, None, True) as progress:
+    with Progress(lived(), Limits(10.0, None), True) as progress:
         with progress.choosing():
             deadline = time.monotonic() + 30
             while "choosing the next batch (1 s)" not in (said := capsys.readouterr().err):
@@ -100,13 +108,17 @@ def test_a_bar_moves_while_the_next_batch_is_chosen_and_its_clock_runs(capsys, m
 @pytest.mark.parametrize(("shown", "limit", "lines"), [(False, 0.0, 1), (True, 0.0, 0), (False, 60.0, 0)])
 def test_a_choice_that_takes_long_is_mentioned_where_there_is_no_bar(shown, limit, lines, caplog, monkeypatch):
     monkeypatch.setattr("bmbo.study.progress.LONG_SECONDS", limit)
-    with caplog.at_level("INFO", logger="bmbo"), Progress(lived(), 10.0, None, shown) as progress, progress.choosing():
+    with (
+        caplog.at_level("INFO", logger="bmbo"),
+        Progress(lived(), Limits(10.0, None), shown) as progress,
+        progress.choosing(),
+    ):
         pass
     assert caplog.messages == ["the next batch was chosen in 0.0 s"] * lines
 
 
 def test_without_a_terminal_a_bar_is_drawn_only_if_it_is_asked_for(capsys):
     for show in (None, True):
-        with Progress(lived(), 10.0, None, show) as progress:
+        with Progress(lived(), Limits(10.0, None), show) as progress:
             progress.show(lived((0, 1.0)))
         assert ("20%" in capsys.readouterr().err) == bool(show)

@@ -185,19 +185,29 @@ def test_a_trial_that_waits_is_dropped_from_the_queue():
 
 def test_a_trial_that_runs_is_not_dropped_and_neither_are_those_named_with_it():
     study = study_of()
-    one, two = study.ask(2)
+    (one,) = study.ask(1)
     study.tell(one, 1.0)
-    with pytest.raises(ValueError, match="trial 1 is running and cannot be dropped: tell its outcome first"):
-        study.drop([one, two])
-    assert [t.state for t in study.trials] == ["complete", "running"]
 
     def objective(trial):
-        with pytest.raises(ValueError, match="wait for its end, or end its worker first"):
-            study.drop(trial)
+        sentence = "trial 1 is running and cannot be dropped: wait for its end, or end its worker first"
+        with pytest.raises(ValueError, match=sentence):
+            study.drop([one, trial])
         return 1.0
 
-    quiet(study, objective, n_trials=3)
-    assert study.trials[2].state == "complete"
+    quiet(study, objective, n_trials=2)
+    assert [t.state for t in study.trials] == ["complete", "complete"]
+
+
+@pytest.mark.parametrize(("refund", "spent"), [(False, 1.0), (True, 0.0)])
+def test_a_trial_that_was_asked_for_and_never_told_is_given_up(refund, spent):
+    study = study_of()
+    (asked,) = study.ask(1)
+    (dropped,) = study.drop(asked, refund=refund)
+    assert (dropped.state, dropped.error) == ("dropped", "it was dropped before it was told")
+    assert study.history.pending == ()
+    assert study.history.spent == (spent if asked.level == 0 else 10 * spent)
+    (again,) = study.retry(asked)
+    assert again.params == asked.params
 
 
 def test_a_trial_that_is_started_meanwhile_is_not_dropped(monkeypatch):

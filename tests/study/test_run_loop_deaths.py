@@ -17,6 +17,9 @@ from optuna.trial import TrialState
 from bmbo import load_study, random_search
 from bmbo.history import Outcome
 from bmbo.ledger import Owner
+from bmbo.study.limits import Limits
+from bmbo.study.planner import Planner
+from bmbo.study.run_options import LoopOptions
 from support import quiet_runs
 from support.quiet_runs import LastFirst, record, run, study_in
 from support.small_policies import QUICK
@@ -91,15 +94,16 @@ def test_a_killed_run_that_is_resumed_has_the_record_of_one_that_was_not(storage
     assert [entry.retries for entry in study._ledger.read().entries] == [0, 0, 0, 0, 1, 0]
 
 
-def test_the_first_interrupt_lets_what_runs_finish_and_starts_nothing_more(caplog):
+def test_the_first_interrupt_lets_what_runs_finish_and_is_raised_when_that_is_written_down(caplog):
     def objective(trial):
         if trial.number == 1:
             os.kill(os.getpid(), signal.SIGINT)
         return bowl(trial)
 
     before = signal.getsignal(signal.SIGINT)
-    with caplog.at_level(logging.WARNING, logger="bmbo"):
-        study = run(study_in(), objective, n_trials=6, batch_size=3)
+    study = study_in()
+    with caplog.at_level(logging.WARNING, logger="bmbo"), pytest.raises(KeyboardInterrupt):
+        run(study, objective, n_trials=6, batch_size=3)
     assert [trial.state for trial in study.trials] == ["complete", "complete", "waiting"]
     assert "stopping" in caplog.text
     assert signal.getsignal(signal.SIGINT) is before
@@ -139,6 +143,25 @@ def test_the_trial_of_a_dead_process_is_run_again_at_once(storage, caplog):
     assert study._ledger.read().entries[0].retries == 1
 
 
+def test_a_batch_whose_driver_is_killed_time_and_again_has_the_record_of_one_that_ran_through(storage):
+    whole = run(study_in(), n_trials=4, batch_size=2, executor=LastFirst(2))
+    study = study_in(storage)
+    run(study, n_trials=2, batch_size=2, executor=LastFirst(2))
+    ledger = study._ledger
+    ledger.plan(1, [trial.query for trial in whole.history.trials[2:]], lambda: True)
+    for _ in range(4):
+        # Drivers that ran their trials in processes, and are gone.
+        dead = replace(Owner.new(), pid=2**22 - 1)
+        assert all(ledger.claim(entry, dead.text, apart=True) for entry in ledger.read().waiting)
+        planner = Planner(
+            ledger, Owner.new(), LoopOptions(Limits(n_trials=4)), policy=study.policy, is_stopping=lambda: False
+        )
+        assert len(planner.tend(ledger.read(), (), 2).waiting) == 2
+        planner.leave()
+    assert record(run(study, n_trials=4, batch_size=2)) == record(whole)
+    assert {entry.retries for entry in ledger.read().entries} == {0}
+
+
 def test_a_trial_on_another_machine_is_run_again_after_the_grace_period_without_a_sign_of_life():
     study = study_in()
     claimed(study, replace(Owner.new(), host="elsewhere"))
@@ -155,7 +178,7 @@ def test_a_trial_on_another_machine_that_gives_signs_of_life_is_waited_for():
     def beat():
         (entry,) = study._ledger.read().running
         for count in range(1, 12):
-            study._ledger.beat(entry, count)
+            study._ledger.beat(entry, str(entry.owner), count)
             time.sleep(0.1)
         study._ledger.finish(entry, Outcome(7.0, 10.0), "them")
         ended.set()
@@ -231,7 +254,7 @@ def test_a_planner_that_lost_the_lease_while_it_planned_plans_again_when_it_has_
 
 
 def test_a_run_outlasts_a_database_that_is_locked_for_longer_than_it_waits(tmp_path, monkeypatch):
-    monkeypatch.setattr("bmbo.ledger.storages.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("bmbo.ledger.sqlite_files.BUSY_SECONDS", 0.05)
     path = tmp_path / "study.db"
     study = study_in(f"sqlite:///{path}")
     locked, seen = sqlite3.connect(path, isolation_level=None, check_same_thread=False), []
@@ -248,3 +271,26 @@ def test_a_run_outlasts_a_database_that_is_locked_for_longer_than_it_waits(tmp_p
     seen[0].join()
     locked.close()
     assert record(study) == record(run(study_in(), n_trials=4, batch_size=2))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning", "ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("ends", ["returns", "raises", "interrupted"])
+def test_a_copy_that_an_objective_forks_plans_nothing_and_finishes_nothing(storage, ends):
+    study = study_in(storage)
+    here, codes = os.getpid(), []
+
+    def objective(trial):
+        child = os.fork()
+        if child:
+            codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            return bowl(trial)
+        if ends == "interrupted":
+            raise KeyboardInterrupt
+        if ends == "raises":
+            raise SystemExit(3)
+        return 99.0
+
+    run(study, objective, n_trials=3)
+    assert os.getpid() == here
+    assert codes == [{"returns": 0, "raises": 3, "interrupted": 1}[ends]] * 3
+    assert record(study) == record(run(study_in(), n_trials=3))

@@ -9,8 +9,9 @@ from bmbo.history import History, Outcome, Query
 from bmbo.policies import OnDevice, TopOnly
 from bmbo.problem import Fidelity, Float, Ladder, Problem, Space
 from bmbo.study import StudyRecommendation
+from bmbo.study.budget_messages import start_line
 from bmbo.study.limits import ADDED, Limits
-from bmbo.study.run_messages import answer, start_line, trial_line
+from bmbo.study.run_messages import answer, trial_line
 from support.small_policies import QUICK
 from support.small_studies import InTurn, study_of
 

@@ -149,6 +149,27 @@ def test_optuna_loads_the_study_and_shows_the_best_at_the_top(storage):
     assert [trial.state.name for trial in seen.trials] == ["PRUNED", "COMPLETE"] * 3
 
 
+@pytest.mark.parametrize("num", [1, 3])
+@pytest.mark.parametrize("name", ["study.db", "study.log"])
+def test_of_two_who_ask_at_once_the_later_one_chooses_anew(name, num, tmp_path):
+    storage = f"sqlite:///{tmp_path}/{name}" if name.endswith(".db") else str(tmp_path / name)
+    first, second = stored(storage), stored(storage)
+    chosen = second.policy
+
+    class Overtaken:
+        def suggest(self, seed, history, num, carry=None):
+            answer = chosen.suggest(seed, history, num, carry)
+            # Before the answer is written, for the first two times.
+            if len(first.trials) < 2:
+                first.ask()
+            return answer
+
+    second.policy = Overtaken()
+    second.ask(num)
+    assert len(first.trials) == 2 + num
+    assert len({tuple(trial.params.items()) for trial in first.trials}) == 2 + num
+
+
 def test_what_is_queued_is_taken_first_by_ask_and_by_runs():
     study = study_of()
     study.enqueue({"x": 0.5, "n": 2}, fidelity=1)

@@ -1,5 +1,6 @@
 """Keep one checkpoint folder for each trial: find it to continue a configuration, remove it when it is of no use."""
 
+import hashlib
 import re
 import shutil
 from pathlib import Path
@@ -7,14 +8,61 @@ from typing import Literal
 
 from bmbo.history import History, Query, TrialRecord
 from bmbo.history.same_point import same_configuration
+from bmbo.ledger import Ledger, file_of, folder_of
 
 Keep = Literal["all", "useful", "none"]
 KEEPS: tuple[Keep, ...] = ("all", "useful", "none")
 
+LONGEST_NAME = 60
+"""How many characters of a study's name its folder has: enough to recognise it, and no more than a file may have."""
 
-def root_in(folder: Path, study_name: str) -> Path:
-    """Return where a study keeps its checkpoints by default."""
-    return folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', study_name)}-checkpoints"
+
+STORAGE_ENDINGS = (".db", ".sqlite", ".sqlite3", ".log", ".journal")
+"""How the files of storages usually end: see `_old_root`."""
+
+
+def root_of(ledger: Ledger) -> Path:
+    """Return where a study keeps its checkpoints by default: in a folder that no other study has.
+
+    The folder is beside the file of the storage, else in the working directory.
+    """
+    file = file_of(ledger.storage)
+    old = _old_root(ledger) if not ledger.key else None
+    if old is not None:
+        return old
+    # With the name of the file, because the copy of a file has a study of the same key.
+    unique = hashlib.sha256(f"{ledger.key}|{ledger.name}|{file.name if file else ''}".encode()).hexdigest()[:12]
+    return folder_of(ledger.storage) / f"{_plain(ledger.name)[:LONGEST_NAME]}-{unique}-checkpoints"
+
+
+def _old_root(ledger: Ledger) -> Path | None:
+    """Return the folder that earlier versions used, if it exists and no other study can have used it too.
+
+    Two studies had the same folder if their names differed only in characters that no file should have, or if they had
+    one name in two storages in the same folder.
+    """
+    root, file = folder_of(ledger.storage) / f"{_plain(ledger.name)}-checkpoints", file_of(ledger.storage)
+    try:
+        is_there = root.is_dir()
+        beside = [each for each in root.parent.iterdir() if each.suffix in STORAGE_ENDINGS] if is_there else []
+    except OSError:
+        # The name is too long for a folder, or the folder cannot be read.
+        return None
+    names = [study.study_name for study in ledger.storage.get_all_studies()] if is_there else []
+    is_shared = [_plain(name) for name in names].count(_plain(ledger.name)) > 1
+    others = [each for each in beside if file is None or each.name != file.name]
+    return root if is_there and not is_shared and not others else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)
+
+
+def make_private(folder: Path) -> None:
+    """Make the folder of a trial, and the one around it, for this user alone; a folder that exists stays as it is."""
+    # One by one, because the mode counts only for the last of several folders that are made at once.
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def folder_for(root: Path, number: int) -> Path:
@@ -24,12 +72,23 @@ def folder_for(root: Path, number: int) -> Path:
 
 def source_of(root: Path, history: History, query: Query) -> TrialRecord | None:
     """Return the finished trial to continue: the same configuration at the highest lower level with a checkpoint."""
+    if query.level == 0:
+        return None
     before = [t for t in history.done if t.query.level < query.level and same_configuration(t.query.unit, query.unit)]
+    if history.problem.continues:
+        # What the plan and the costs do not know must not be continued either.
+        before = [t for t in before if t.outcome is not None and t.outcome.checkpoint]
     # If one level has two of them, the later one is taken.
     for trial in sorted(before, key=lambda t: (t.query.level, t.number), reverse=True):
         if folder_for(root, trial.number).is_dir():
             return trial
     return None
+
+
+def is_left(root: Path, number: int) -> bool:
+    """Return whether a trial left a checkpoint: anything in its folder."""
+    folder = folder_for(root, number)
+    return folder.is_dir() and next(folder.iterdir(), None) is not None
 
 
 def clean(root: Path, history: History, keep: Keep) -> list[int]:

@@ -1,15 +1,16 @@
 """Take in old results from tables and other studies, and give out all results as a table."""
 
+import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-import optuna
 
 from bmbo.history import Outcome, Query
 from bmbo.problem import Ladder, Problem
 from bmbo.problem.number_checks import finite_amount, is_whole
 from bmbo.study.limits import ADDED
+from bmbo.study.returned import outcome_of_returned, parts_of
 from bmbo.study.trial import Trial, as_number
 
 
@@ -27,10 +28,12 @@ def old_result(
     price = 0.0 if cost is None else finite_amount("cost", cost)
     seconds = price if problem.ladder.measured else 0.0
     query = Query(problem.space.encode(params), place, {ADDED: True})
-    number = as_number(value)
-    outcome = Outcome.of(number, price, seconds)
+    outcome, _ = outcome_of_returned(problem, value, {}, price, seconds)
     if outcome.value is None:
-        raise ValueError(f"an old result must have a finite value, got {number!r}")
+        number = as_number(parts_of(value)[0])
+        raise ValueError(
+            outcome.error if math.isfinite(number) else f"an old result must have a finite value, got {number!r}"
+        )
     return query, outcome
 
 
@@ -44,6 +47,19 @@ def old_results(problem: Problem, rows: Iterable[Mapping[str, Any]]) -> list[tup
         except (TypeError, ValueError) as error:
             raise type(error)(f"result {place}: {error}; nothing was added") from None
     return results
+
+
+def with_keys(results: Iterable[tuple[Query, Outcome]]) -> list[tuple[str, Query, Outcome]]:
+    """Return results with a key for each: the same for the same result, and another for its second occurrence."""
+    seen: Counter[str] = Counter()
+    keyed: list[tuple[str, Query, Outcome]] = []
+    for query, outcome in results:
+        # Measured values only where there are any, so that rows keep the keys that they have.
+        content = repr((query.unit, query.level, outcome.value, outcome.cost, *outcome.measured))
+        digest = hashlib.sha256(content.encode()).hexdigest()[:32]
+        keyed.append((f"{digest}:{seen[digest]}", query, outcome))
+        seen[digest] += 1
+    return keyed
 
 
 def level_of(ladder: Ladder, level: object = None, fidelity: object = None) -> int:
@@ -68,51 +84,20 @@ def level_of(ladder: Ladder, level: object = None, fidelity: object = None) -> i
     return int(level)
 
 
-def rows_of(source: object) -> Iterable[Mapping[str, Any]]:
-    """Return the results of a table or of an Optuna study, each as the arguments of `old_result`."""
-    if isinstance(source, optuna.Study):
-        finished = source.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-        return [{"params": trial.params, "value": trial.value} for trial in finished]
-    to_dict: Any = getattr(source, "to_dict", None)
-    if to_dict is None or not hasattr(source, "columns"):
-        raise TypeError(f"add_trials takes a pandas DataFrame or a study, got {type(source).__name__}")
-    return [_row(fields) for fields in to_dict("records")]
-
-
-def _row(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one row of a table as the arguments of `old_result`."""
-    known = {"value", "level", "fidelity", "cost"}
-    # Columns that trials_dataframe writes and that an old result does not need.
-    ignored = {"number", "state", "error", "seconds", "refunded", "begun", "ended"}
-    row: dict[str, Any] = {"params": {}}
-    for name, field in fields.items():
-        plain = field.item() if hasattr(field, "item") else field
-        if name in known:
-            # A table has NaN where it has nothing.
-            row[name] = None if isinstance(plain, float) and math.isnan(plain) and name != "value" else plain
-        elif name not in ignored:
-            row["params"][str(name).removeprefix("params_")] = plain
-    if "level" in row and "fidelity" in row:
-        del row["level"]
-    if "value" not in row:
-        raise ValueError(f"the table needs a column 'value', got {list(fields)}")
-    if isinstance(row.get("level"), float) and row["level"].is_integer():
-        row["level"] = int(row["level"])
-    return row
-
-
 def table(trials: Sequence[Trial]) -> Any:
-    """Return all trials as a pandas DataFrame, with parameters in columns params_..."""
+    """Return all trials as a pandas DataFrame, with parameters in columns params_... and notes in user_attrs_..."""
     # Imported here: pandas is an extra.
     try:
         import pandas as pd  # noqa: PLC0415
     except ImportError:
-        raise ImportError("trials_dataframe needs pandas: pip install pandas") from None
+        raise ImportError("trials_dataframe needs pandas: pip install bmbo[pandas]") from None
     fields = ("number", "state", "value", "level", "fidelity", "cost", "seconds", "refunded", "error", "begun", "ended")
     rows = [
         {
             **{name: getattr(trial, name) for name in fields},
             **{f"params_{name}": value for name, value in trial.params.items()},
+            **{f"measured_{name}": value for name, value in trial.measured.items()},
+            **{f"user_attrs_{name}": value for name, value in trial.user_attrs.items()},
         }
         for trial in trials
     ]

@@ -66,17 +66,16 @@ class Limits:
         """Return what more trials may cost; the cost of trials in flight is already taken off."""
         if self.total_cost is None:
             return math.inf
-        costs = history.priced.ladder.costs
-        return self.total_cost - history.spent - sum((costs[trial.query.level] for trial in history.pending), start=0.0)
+        return self.total_cost - history.spent - history.in_flight
 
     def startable(self, history: History, waiting: Sequence[TrialRecord]) -> list[TrialRecord]:
         """Return the waiting trials that the budget pays for: users may queue any trial, and prices may rise."""
         if self.total_cost is None:
             return list(waiting)
-        costs = history.priced.ladder.costs
+        prices = {trial.number: history.prices.of(trial.query.unit, trial.query.level) for trial in waiting}
         # The last term lets a plan for the whole budget through, whatever its sum was rounded to.
-        budget = self.left(history) + sum(costs[trial.query.level] for trial in waiting) + 1e-9 * self.total_cost
-        return affordable(waiting, lambda trial: costs[trial.query.level], budget)
+        budget = self.left(history) + sum(prices.values()) + 1e-9 * self.total_cost
+        return affordable(waiting, lambda trial: prices[trial.number], budget)
 
     def reserve(self, costs: Sequence[float]) -> tuple[int, float]:
         """Return the trials and the cost that are kept to confirm a recommendation that may be new.

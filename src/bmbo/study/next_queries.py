@@ -10,6 +10,7 @@ from typing import Any
 from bmbo.history import History, Query
 from bmbo.history.same_point import same_configuration
 from bmbo.protocols import Budgeted, Policy, Recommending, SelfConfirming
+from bmbo.study.budget_messages import remains_text
 from bmbo.study.limits import Limits, affordable
 
 CONFIRMS = "confirms"
@@ -55,7 +56,7 @@ def next_step(
     if busy:
         return replace(searching, finished=None)
     closing = _closing(seed, history, limits, policy, searching.carry)
-    if closing.finished is None or not (trials or cost) or budget < costs[-1]:
+    if closing.finished is None or not (trials or cost) or budget < history.prices.least_at_top:
         return closing
     # There is nothing to confirm, so what was kept for that is there to search with.
     more = _search(seed, history, policy, num=int(min(num, room)), budget=budget, carry=closing.carry)
@@ -76,13 +77,13 @@ def _may_need_confirming(policy: Policy) -> bool:
 
 def _search(seed: int, history: History, policy: Policy, *, num: int, budget: float, carry: Any) -> Step:
     """Return what the policy suggests within a budget; `finished` says why nothing can be run."""
-    costs = history.priced.ladder.costs
+    prices = history.prices
     # A policy that plans with its budget asks for nothing that cannot lead to an evaluation at the top any more.
-    least = costs[-1] if isinstance(policy, Budgeted) else min(costs)
+    least = prices.least_at_top if isinstance(policy, Budgeted) else prices.least
     if num < 1 or budget < least:
         return Step(finished="the limits are reached", carry=carry)
     queries, carry = policy.suggest(seed, history, num, carry)
-    kept = affordable(queries, lambda query: costs[query.level], budget)
+    kept = affordable(queries, lambda query: prices.of(query.unit, query.level), budget)
     return Step(tuple(kept), "no query is affordable" if queries and not kept else None, carry)
 
 
@@ -109,11 +110,11 @@ def _closing(seed: int, history: History, limits: Limits, policy: Policy, carry:
     known = [t.number for t in at_top if any(same_configuration(t.query.unit, each) for each in (found.unit, unit))]
     if known:
         return Step(finished=f"{spent}; the recommendation has been run at the top, as trial {known[0]}", carry=carry)
-    if limits.room(history) < 1 or limits.left(history) < history.priced.ladder.costs[-1]:
+    if limits.room(history) < 1 or limits.left(history) < history.prices.of(unit, top):
         return Step(finished=f"{spent}; nothing is left to confirm the recommendation with", carry=carry)
     return Step((Query(unit, top, {CONFIRMS: True}),), carry=carry)
 
 
 def _spent_text(history: History, limits: Limits) -> str:
     budget = "" if limits.total_cost is None else f" of {limits.total_cost:g}"
-    return f"{len(history.trials)} trials for a cost of {history.spent:g}{budget}"
+    return f"{len(history.trials)} trials for a cost of {history.spent:g}{budget}{remains_text(history, limits)}"

@@ -89,13 +89,14 @@ class Planner:
         if not self._lease.believed:
             if not self._lease.acquire():
                 return snapshot
-            self._ledger.complete_plan(self._lease.held)
+            self._ledger.complete_plan(self._lease.held, self._lease.term)
             snapshot = self._ledger.read()
         orphans = [entry for entry in snapshot.running if self._is_orphan(entry, in_flight)]
         if orphans and self._lease.held():
             for entry in orphans:
                 logger.warning("trial %d is queued again: its worker is gone", entry.trial.number)
-                self._ledger.requeue(entry, entry.owner)
+                # A trial that ran in another process did not end its owner.
+                self._ledger.requeue(entry, entry.owner, died=not entry.apart)
             snapshot = self._ledger.read()
         busy = len(startable(self._options.limits, snapshot, in_flight)) + len(snapshot.running)
         asynchronous, batch_size = self._options.asynchronous, self._options.batch_size
@@ -125,10 +126,10 @@ class Planner:
             self._over = step.finished
             logger.info("the run is over: %s", step.finished)
         # Planning takes seconds: meanwhile the user may have stopped the run, or another planner may have taken over.
-        elif step.queries and not self._is_stopping() and self._lease.held():
+        elif step.queries and not self._is_stopping():
             if CONFIRMS in step.queries[-1].tag:
                 logger.info("the recommendation is confirmed at the top fidelity, as trial %d", len(snapshot.entries))
-            self._ledger.plan(snapshot.next_batch, step.queries, self._lease.held)
+            self._ledger.plan(snapshot.next_batch, step.queries, self._lease.held, self._lease.term)
             return self._ledger.read()
         return snapshot
 
@@ -180,7 +181,7 @@ class Follower:
 
     def _is_used_up(self, snapshot: LedgerSnapshot) -> bool:
         history = snapshot.history
-        is_spent = self._limits.left(history) < min(history.priced.ladder.costs)
+        is_spent = self._limits.left(history) < history.prices.least
         return not history.pending and (self._limits.room(history) < 1 or is_spent)
 
 

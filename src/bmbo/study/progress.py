@@ -4,14 +4,18 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
 from tqdm.auto import tqdm
 
 from bmbo.history import History
+from bmbo.history.shown_levels import shown_levels
+from bmbo.study.limits import Limits
 from bmbo.study.short_text import duration
+from bmbo.study.time_left import TimeLeft
 
 logger = logging.getLogger("bmbo")
 
@@ -22,6 +26,22 @@ LONG_SECONDS = 10.0
 """A choice that took longer is mentioned where no bar shows it."""
 
 
+WITH_LIMIT = "{desc}: {percentage:3.0f}%|{bar:20}| {n:g}/{total:g} {unit} [{elapsed}<{left}{postfix}]"
+WITHOUT_LIMIT = "{desc}: {n:g} {unit} [{elapsed}<{left}{postfix}]"
+
+
+class _Bar(tqdm):
+    """Show our time left in place of tqdm's, which knows one limit only and grows while nothing arrives."""
+
+    seconds_left: Callable[[], float | None] = staticmethod(lambda: None)
+
+    @property
+    def format_dict(self) -> dict[str, Any]:
+        """Return the fields of the format of the bar."""
+        seconds = self.seconds_left()
+        return {**super().format_dict, "left": "?" if seconds is None else self.format_interval(round(seconds))}
+
+
 class Progress:
     """Show a bar over the cost, or over trials if there is no budget, with the best value and the use of each level.
 
@@ -29,35 +49,35 @@ class Progress:
 
     Args:
         history: what the study holds.
-        total_cost: the limit of the cost; None for none.
-        n_trials: the limit of the number of trials; None for none.
+        limits: of the run.
         show: whether to show the bar; None for yes in a terminal and in a notebook, no where output goes to a file.
     """
 
-    def __init__(self, history: History, total_cost: float | None, n_trials: int | None, show: bool | None) -> None:
-        self._by_cost = total_cost is not None
+    def __init__(self, history: History, limits: Limits, show: bool | None) -> None:
+        self._by_cost = limits.total_cost is not None
         self._done = self._count(history)
-        limit = total_cost if self._by_cost else n_trials
+        limit = limits.total_cost if self._by_cost else limits.n_trials
         self._is_shown = is_watched() if show is None else show
-        self._bar = tqdm(
+        self._begun = time.monotonic()
+        self._time_left = TimeLeft(history, limits)
+        self._bar = _Bar(
             total=None if limit is None else max(limit, self._done),
             initial=self._done,
             unit="cost" if self._by_cost else "trial",
-            bar_format=None
-            if limit is None
-            else "{desc}: {percentage:3.0f}%|{bar:20}| {n:g}/{total:g} {unit} [{elapsed}<{remaining}{postfix}]",
+            bar_format=WITHOUT_LIMIT if limit is None else WITH_LIMIT,
             desc="bmbo",
             disable=not self._is_shown,
             dynamic_ncols=True,
-            # The time left follows from the whole run: results of a batch arrive together, after a pause.
-            smoothing=0,
         )
+        self._bar.seconds_left = lambda: self._time_left.left(time.monotonic() - self._begun)
         self._choosing_since: float | None = None
         self._ended = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="bmbo-bar", daemon=True)
 
     def show(self, history: History) -> None:
         """Move the bar to what the history says."""
+        if self._is_shown:
+            self._time_left.note(history, time.monotonic() - self._begun)
         now = self._count(history)
         self._bar.set_postfix_str(describe(history), refresh=False)
         if self._bar.total is not None:
@@ -116,6 +136,6 @@ def describe(history: History) -> str:
     """Return the best value at the top fidelity and the number of queries at each level, in one line."""
     ladder = history.problem.ladder
     levels = [trial.query.level for trial in history.trials]
-    used = " ".join(f"{ladder[level].name}:{levels.count(level)}" for level in range(ladder.num_levels))
+    used = " ".join(f"{ladder[level].name}:{levels.count(level)}" for level in shown_levels(history))
     best = history.best
     return f"best {'-' if best is None else format(best.value, '.5g')}, {used}"

@@ -71,7 +71,7 @@ def last_batch(
     Trials of users, and the one that confirms the recommendation, were not chosen by the method.
     """
     chosen = [entry for entry in entries if entry.batch is not None and not _is_foreign(entry.trial.query)]
-    if not chosen:
+    if not chosen or (history.problem.feasible is not None and history.problem.feasible.function is None):
         return None
     batch = [entry for entry in chosen if entry.batch == chosen[-1].batch]
     asked = within_limits(policy, limits, history_before(history, entries, batch))
@@ -98,7 +98,7 @@ def history_before(history: History, entries: Sequence[LedgerEntry], batch: Sequ
 
 def _recommendation(policy: Policy, seed: int, history: History, carry: Any) -> tuple[Recommendation | None, Any]:
     """Return what the policy recommends; None if it recommends nothing, or if its fit fails."""
-    if not isinstance(policy, Recommending) or not history.done:
+    if not isinstance(policy, Recommending) or not history.done or (history.at_top and history.best is None):
         return None, carry
     try:
         return policy.recommendation(seed, history, carry)

@@ -38,7 +38,7 @@ def retry(ledger: Ledger, chosen: Chosen | None, *, refund: bool) -> list[int]:
         # First, so that a process that dies in between leaves a trial that is retried at the next call.
         if refund:
             ledger.refund(entry)
-        numbers.append(ledger.add(entry.trial.query, retry_of=entry.trial.number))
+        numbers.append(ledger.add(entry.trial.query, retry_of=entry.trial.number, params=entry.params))
     return numbers
 
 
@@ -47,19 +47,21 @@ def drop(ledger: Ledger, chosen: Chosen, *, refund: bool) -> list[int]:
 
     Args:
         ledger: the record of the study.
-        chosen: the trials; those that wait are taken out of the queue.
+        chosen: the trials; those that wait are taken out of the queue, and those that were asked for are given up.
         refund: whether to give their cost back.
 
     Raises:
         KeyError: There is no trial of a number.
-        ValueError: A trial is running. Nothing is dropped then.
+        ValueError: A process runs one of the trials. Nothing is dropped then.
         RuntimeError: A trial that waited was started meanwhile. Those before it were dropped.
     """
     entries = _entries(ledger.read(), chosen)
     for entry in entries:
-        if entry.state == "running":
-            first = "tell its outcome" if entry.owner == ASKED else "wait for its end, or end its worker"
-            raise ValueError(f"trial {entry.trial.number} is running and cannot be dropped: {first} first")
+        if entry.state == "running" and entry.owner != ASKED:
+            raise ValueError(
+                f"trial {entry.trial.number} is running and cannot be dropped: "
+                "wait for its end, or end its worker first"
+            )
     for entry in entries:
         if not ledger.drop(entry):
             raise RuntimeError(f"trial {entry.trial.number} was started meanwhile and is not dropped")

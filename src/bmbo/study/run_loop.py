@@ -5,25 +5,35 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
+from bmbo.executors import InlineExecutor
 from bmbo.history import Outcome
-from bmbo.ledger import Ledger, LedgerEntry, LedgerSnapshot, Owner
-from bmbo.protocols import Executor, Finished
-from bmbo.study.checkpoints import source_of
+from bmbo.ledger import Ledger, LedgerEntry, LedgerSnapshot, Owner, without_passwords
+from bmbo.ledger.outages import leave_within, patient_for
+from bmbo.protocols import Executor, Finished, RunningApart
+from bmbo.study.checkpoints import is_left, source_of
+from bmbo.study.heart import beating
+from bmbo.study.lost_checkpoints import without_lost
+from bmbo.study.noted_runs import Noted, noted_by, run_noting
 from bmbo.study.planner import QueueKeeper, startable
+from bmbo.study.reported_values import reported_values_for
+from bmbo.study.returned import outcome_of_returned
 from bmbo.study.run_messages import trial_line
 from bmbo.study.run_options import LoopOptions
-from bmbo.study.trial import Trial, as_number, view
+from bmbo.study.trial import Trial, view
+from bmbo.study.unwritten import Result, save, write
+from bmbo.study.waiting import WaitingNotice
 
 logger = logging.getLogger("bmbo")
 
-BEATS_PER_GRACE = 6
-"""Signs of life in a grace period: several may be lost."""
+LEAVING_SECONDS = 10.0
+"""How long the end of a run waits for a storage that is away; batch systems kill what does not end in half a minute."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
 """Seconds between looks at the ledger while others work. The pause doubles from the first to the second."""
@@ -64,11 +74,16 @@ class Runner:
         self._owner = owner
         self._objective = objective
         self._executor = executor
+        self._apart = isinstance(executor, RunningApart) and executor.runs_apart
         self._options = options
         self._checkpoints = checkpoints
         self._on_finished = on_finished
         self._in_flight: dict[int, LedgerEntry] = {}
+        self._prices: dict[int, float] = {}
+        # What has been found and is not written yet.
+        self._found: dict[int, Result] = {}
         self._stopped = threading.Event()
+        self._was_interrupted = False
         self._deadline = time.monotonic() + (options.limits.timeout or float("inf"))
         self._failure: BaseException | None = None
         self.num_finished = 0
@@ -94,21 +109,27 @@ class Runner:
         """Run until a limit is reached, the plan is finished, or `stop` is called.
 
         An exception of the objective that is not caught ends the run when the other running trials are done. An
-        interrupt ends it at once, and the trials that ran are queued again.
+        interrupt ends it at once, and the trials that ran are queued again. While the storage is away, all wait, and
+        results are kept; what is still not written when the run ends goes to a file.
 
         Raises:
+            StorageAwayError: The storage was away for longer than the options allow.
+            StorageFullError: The disk of the storage is full.
             TooManyFailuresError: As many trials as the options allow have failed, and none of this run has succeeded.
+            KeyboardInterrupt: Ctrl-C was pressed; everything is written down by then.
         """
-        try:
-            with self._heart(queue), self._first_interrupt_stops():
-                self._loop(queue)
-        finally:
-            for entry in self._in_flight.values():
-                self._ledger.requeue(entry, self._owner.text, died=False)
-            queue.leave()
-            self._owner.leave()
+        with patient_for(self._options.patience):
+            try:
+                heart = beating(self._ledger, self._owner, queue, self._in_flight, self._options.grace)
+                with heart, self._first_interrupt_stops():
+                    self._loop(queue)
+            finally:
+                leave_within(LEAVING_SECONDS)
+                self._leave(queue)
         if self._failure is not None:
             raise self._failure
+        if self._was_interrupted:
+            raise KeyboardInterrupt
         if self._is_hopeless and self._last_failed is not None:
             number, error, exception = self._last_failed
             raise TooManyFailuresError(
@@ -128,13 +149,19 @@ class Runner:
 
     def _loop(self, queue: QueueKeeper) -> None:
         """Tend the queue, start and collect until there is nothing left to do."""
-        pause = SHORTEST_PAUSE
+        pause, notice = SHORTEST_PAUSE, WaitingNotice()
         while True:
             ends = self.is_stopping or self._is_hopeless
+            snapshot = None
             if not ends:
-                self._start(queue.tend(self._ledger.read(), self._in_flight, self._executor.num_workers))
+                snapshot = queue.tend(self._ledger.read(), self._in_flight, self._executor.num_workers)
+                self._start(snapshot)
             if not self._in_flight and (ends or queue.over is not None):
                 return
+            if self._in_flight or snapshot is None:
+                notice.busy()
+            else:
+                notice.idle(snapshot)
             finished = self._executor.collect(LONGEST_PAUSE if self._in_flight else pause)
             for job in finished:
                 self._conclude(job)
@@ -142,26 +169,34 @@ class Runner:
 
     def _start(self, snapshot: LedgerSnapshot) -> None:
         """Claim waiting trials in their order, and give them to free workers."""
+        snapshot = without_lost(self._ledger, self._checkpoints, snapshot)
         for entry in startable(self._options.limits, snapshot, self._in_flight):
             if len(self._in_flight) >= self._executor.num_workers:
                 return
-            source = source_of(self._checkpoints, snapshot.history, entry.trial.query)
-            if self._ledger.claim(entry, self._owner.text, None if source is None else source.number):
-                self._in_flight[entry.trial.number] = entry
-                trial = view(self._checkpoints, snapshot.history, replace(entry, state="running"))
-                self._executor.submit(entry.trial.number, partial(self._objective, trial))
+            found = source_of(self._checkpoints, snapshot.history, entry.trial.query)
+            source = None if found is None else found.number
+            if self._ledger.claim(entry, self._owner.text, source, apart=self._apart):
+                begun = replace(entry, state="running", trial=replace(entry.trial, resumed_from=source))
+                self._in_flight[entry.trial.number] = begun
+                self._prices[entry.trial.number] = snapshot.history.price_of(begun.trial)
+                on_the_way = reported_values_for(self._ledger, snapshot.history, begun)
+                trial = view(self._checkpoints, snapshot.history, begun, on_the_way)
+                self._executor.submit(entry.trial.number, partial(run_noting, self._objective, trial))
 
     def _conclude(self, job: Finished) -> None:
         """Write down what a job gave."""
         entry = self._in_flight[job.number]
         if job.lost:
             del self._in_flight[job.number]
-            logger.warning("trial %d is queued again: %s", job.number, job.error or "the place where it ran is gone")
+            reason = without_passwords(job.error or "the place where it ran is gone")
+            logger.warning("trial %d is queued again: %s", job.number, reason)
             self._ledger.requeue(entry, self._owner.text)
             return
-        outcome, exception = self._outcome(entry, job)
-        number = self._ledger.finish(entry, outcome, self._owner.text)
-        del self._in_flight[job.number]
+        result, exception = self._result(entry, job)
+        outcome = result.outcome
+        self._found[job.number] = result
+        number = write(self._ledger, result, self._owner.text)
+        del self._found[job.number], self._in_flight[job.number]
         self.num_finished += 1
         if outcome.error is None:
             self._has_success = True
@@ -174,39 +209,84 @@ class Runner:
         if exception is not None and not isinstance(exception, self._options.catch):
             self._failure = self._failure or exception
             self.stop()
+            if isinstance(exception, SystemExit):
+                # It ends a program without a traceback.
+                logger.warning(
+                    "trial %d called sys.exit, which ends the run; catch=(Exception, SystemExit) goes on after it",
+                    number,
+                )
         self._on_finished(record, number)
 
-    def _outcome(self, entry: LedgerEntry, job: Finished) -> tuple[Outcome, BaseException | None]:
-        """Return the outcome to record, and the exception that came with it."""
-        price = self._ledger.problem.ladder[entry.trial.query.level].cost
-        cost = job.seconds if price == "measure" else float(price)
+    def _result(self, entry: LedgerEntry, job: Finished) -> tuple[Result, BaseException | None]:
+        """Return the result to record, and the exception that came with it."""
+        noted = noted_by(job.value, job.exception)
+        outcome, notes, exception = self._outcome(entry, replace(job, value=noted.value), noted)
+        reached = None if outcome.value is None else noted.reached
+        return Result(entry, outcome, notes, noted.reported, reached), exception
+
+    def _outcome(
+        self, entry: LedgerEntry, job: Finished, noted: Noted
+    ) -> tuple[Outcome, Mapping[str, Any], BaseException | None]:
+        """Return the outcome to record, what is to be noted with it, and the exception that came with it."""
+        problem, number = self._ledger.problem, entry.trial.number
+        price = self._prices.pop(number)
+        cost = job.seconds if problem.ladder.measured else price
         if job.error is not None:
-            return Outcome(None, cost, job.seconds, job.error), job.exception
+            failure = Outcome(None, cost, job.seconds, without_passwords(job.error))
+            return failure, noted.user_attrs, job.exception
+        if noted.reached is not None and not problem.ladder.measured:
+            costs = problem.ladder.costs
+            cost = max(cost - costs[entry.trial.query.level] + costs[noted.reached], 0.0)
         try:
-            return Outcome.of(as_number(job.value), cost, job.seconds), None
+            outcome, notes = outcome_of_returned(problem, job.value, noted.user_attrs, cost, job.seconds)
         except TypeError as error:
-            return Outcome(None, cost, job.seconds, f"TypeError: {error}"), error
+            return Outcome(None, cost, job.seconds, f"TypeError: {error}"), noted.user_attrs, error
+        left = problem.continues and outcome.value is not None and is_left(self._checkpoints, number)
+        return replace(outcome, checkpoint=left), notes, None
 
-    @contextlib.contextmanager
-    def _heart(self, queue: QueueKeeper) -> Generator[None, None, None]:
-        """Keep the lease and the claimed trials alive from a separate thread while planning or running."""
-        ended = threading.Event()
+    def _leave(self, queue: QueueKeeper) -> None:
+        """Write what was found, queue what ran again, and give the lease back, as far as that is possible in time.
 
-        def beat() -> None:
-            count = 0
-            while not ended.wait(self._options.grace / BEATS_PER_GRACE):
-                count += 1
-                queue.beat()
-                for entry in list(self._in_flight.values()):
-                    self._ledger.beat(entry, count)
+        Another thread does it: nothing else ends a call to a server that has stopped to answer.
+        """
+        self._keep_results()
+        running = [entry for number, entry in self._in_flight.items() if number not in self._found]
+        problems: list[Exception] = []
 
-        thread = threading.Thread(target=beat, name="bmbo-heart", daemon=True)
+        def hand_over() -> None:
+            try:
+                for number, result in list(self._found.items()):
+                    write(self._ledger, result, self._owner.text)
+                    del self._found[number]
+                for entry in running:
+                    self._ledger.requeue(entry, self._owner.text, died=False)
+                queue.leave()
+            except Exception as error:
+                problems.append(error)
+
+        thread = threading.Thread(target=hand_over, name="bmbo-leave", daemon=True)
         thread.start()
         try:
-            yield
+            thread.join(LEAVING_SECONDS)
         finally:
-            ended.set()
-            thread.join()
+            # Also where the user does not wait for the end of this.
+            self._owner.leave()
+            results = list(self._found.values())
+            if results:
+                save(self._checkpoints.parent, self._ledger, self._owner, results)
+        if thread.is_alive() or problems:
+            said = problems[0] if problems else f"the storage has not answered for {LEAVING_SECONDS:g} s"
+            logger.warning("this run could not give its work back, others take it after the grace period: %s", said)
+
+    def _keep_results(self) -> None:
+        """Collect the results that have arrived while the run waited for the storage."""
+        # An inline executor would begin the trial that it was just given.
+        if not self._in_flight or isinstance(self._executor, InlineExecutor):
+            return
+        for job in self._executor.collect(0.0):
+            # A worker may have failed for the same reason for which this run ends.
+            if job.error is None and not job.lost:
+                self._found[job.number] = self._result(self._in_flight[job.number], job)[0]
 
     @contextlib.contextmanager
     def _first_interrupt_stops(self) -> Generator[None, None, None]:
@@ -220,6 +300,7 @@ class Runner:
             del number, frame
             if self._stopped.is_set():
                 raise KeyboardInterrupt
+            self._was_interrupted = True
             self.stop()
             logger.warning("stopping: what runs is awaited; Ctrl-C once more ends it at once; both can be resumed")
 

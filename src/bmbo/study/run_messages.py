@@ -1,39 +1,10 @@
-"""Say in words how a run begins, how it goes, and how it ended: pure functions of what is known."""
+"""Say in words how a run goes, and how it ended: pure functions of what is known."""
 
 from bmbo.history import History, TrialRecord
 from bmbo.history.same_point import same_configuration
-from bmbo.problem import Problem
-from bmbo.protocols import Budgeted, Policy, Starting
-from bmbo.study.limits import ADDED, Limits, counted
+from bmbo.study.limits import Limits, counted
 from bmbo.study.short_text import duration, params_line, short_text
 from bmbo.study.trial import StudyRecommendation
-
-
-def start_line(policy: Policy, history: History, limits: Limits) -> str | None:
-    """Return how a new study begins, and what share of the limits that takes; None if it has begun, or has no start."""
-    if any(ADDED not in trial.query.tag for trial in history.told):
-        return None
-    if isinstance(policy, Budgeted):
-        policy = policy.within(limits.total_cost, limits.most_trials(history))
-    sizes = policy.start_sizes(history.priced) if isinstance(policy, Starting) else ()
-    if not sum(sizes):
-        return None
-    ladder = history.problem.ladder
-    parts = [f'{size} at "{ladder[level].name}"' for level, size in enumerate(sizes) if size]
-    trials = f"{sum(sizes)} trials ({', '.join(parts)})" if ladder.top else f"{sum(sizes)} trials"
-    return f"the start: {trials}{_share_text(sizes, history.problem, limits)}; after that the model chooses"
-
-
-def _share_text(sizes: tuple[int, ...], problem: Problem, limits: Limits) -> str:
-    """Return which share of the limits a start takes."""
-    shares: list[str] = []
-    if limits.total_cost is not None and not problem.ladder.measured:
-        cost = sum(size * each for size, each in zip(sizes, problem.ladder.costs, strict=True))
-        share = f"{100 * cost / limits.total_cost:.0f} %"
-        shares.append(f"cost {short_text(cost)} of {short_text(limits.total_cost)}, {share} of the budget")
-    if limits.n_trials is not None:
-        shares.append(f"{sum(sizes)} of {limits.n_trials} trials")
-    return "".join(f", {share}" for share in shares)
 
 
 def trial_line(history: History, number: int, limits: Limits) -> str:
@@ -48,16 +19,27 @@ def trial_line(history: History, number: int, limits: Limits) -> str:
     if outcome.value is None:
         return f"trial {number}:{level} failed after {took}: {outcome.error} ({spent_line(history, limits)})"
     return (
-        f"trial {number}:{level} value {short_text(outcome.value)} in {took} "
+        f"trial {number}:{level} value {short_text(outcome.value)}{measured_text(history, trial)} in {took} "
         f"({_best_text(history, trial)}{spent_line(history, limits)})"
     )
+
+
+def measured_text(history: History, trial: TrialRecord) -> str:
+    """Return the measured values of a trial, and whether they keep the constraints; empty without constraints."""
+    constraints = history.problem.constraints
+    measured = () if trial.outcome is None else trial.outcome.measured
+    shown = [
+        f"{limit.name} {short_text(value)}{f', not {limit.relation} {short_text(limit.bound)}' if beyond > 0 else ''}"
+        for limit, value, beyond in zip(constraints, measured, history.violations(trial), strict=False)
+    ]
+    return f" ({'; '.join(shown)})" if shown else ""
 
 
 def _best_text(history: History, trial: TrialRecord) -> str:
     """Return the best value at the top, or that this trial has it."""
     at_top = " at the top" if history.problem.ladder.top else ""
     if history.best is None:
-        return f"nothing{at_top} yet, "
+        return f"nothing{' feasible' * bool(history.at_top)}{at_top} yet, "
     best = f"the best{at_top} so far" if history.best == trial else f"best{at_top} {short_text(history.best.value)}"
     return f"{best}, "
 
@@ -73,6 +55,25 @@ def spent_line(history: History, limits: Limits) -> str:
     return f"{finished} of {limits.n_trials} trials, {cost}"
 
 
+def no_best_line(history: History) -> str:
+    """Return why no trial is the best one at the top."""
+    ladder = history.problem.ladder
+    top = f"the top fidelity ({ladder[ladder.top].name})"
+    nearest = history.least_infeasible if history.problem.constraints else None
+    if nearest is not None:
+        return (
+            f"no trial at {top} keeps all constraints; trial {nearest.number} comes nearest"
+            f"{measured_text(history, nearest)} with value {short_text(nearest.value)}"
+        )
+    failed = [trial for trial in history.failed if trial.query.level == ladder.top]
+    if failed and failed[-1].outcome is not None:
+        how_many = "the only one" if len(failed) == 1 else f"all {len(failed)}"
+        return (
+            f"no trial at {top} has a value: {how_many} failed, trial {failed[-1].number}: {failed[-1].outcome.error}"
+        )
+    return f"no trial at {top} has finished yet"
+
+
 def answer(history: History, recommended: StudyRecommendation | None) -> str:
     """Return which configuration to use, how sure that is, and why it is or is not the best observed.
 
@@ -85,8 +86,8 @@ def answer(history: History, recommended: StudyRecommendation | None) -> str:
         failed = history.failed
         reason = f"; trial {failed[-1].number}: {failed[-1].outcome.error}" if failed and failed[-1].outcome else ""
         return f"no trial has given a value, so there is no answer{reason}"
-    if recommended is None:
-        return f"no trial{at_top} has given a value, so there is no answer yet" if best is None else _observed(history)
+    if recommended is None or (best is None and history.at_top):
+        return _observed(history)
     expects = f"the model expects {short_text(recommended.value)} ± {recommended.std:.2g}"
     use = f"use {params_line(recommended.params)}"
     if best is None:
@@ -103,11 +104,13 @@ def answer(history: History, recommended: StudyRecommendation | None) -> str:
 
 
 def _observed(history: History) -> str:
-    """Return the answer of a method without a model: the best value at the top."""
+    """Return the answer without a model: the best value at the top, or why there is none."""
     best, problem = history.best, history.problem
-    if best is None:
-        raise ValueError("no trial at the top has a value")
     at_top = " at the top" if problem.ladder.top else ""
+    if best is None and history.at_top:
+        return f"there is no answer yet: {no_best_line(history)}"
+    if best is None:
+        return f"no trial{at_top} has given a value, so there is no answer yet"
     return (
         f"use {params_line(problem.space.decode(best.query.unit))}: trial {best.number} gave {short_text(best.value)}, "
         f"the best value{at_top}; the method has no model, so how much of that is chance is not known"
@@ -120,7 +123,7 @@ def _best_run_of(history: History, recommended: StudyRecommendation) -> TrialRec
     unit = problem.space.encode(recommended.params)
     runs = [
         trial
-        for trial in history.done
-        if trial.query.level == problem.ladder.top and same_configuration(trial.query.unit, unit)
+        for trial in history.at_top
+        if same_configuration(trial.query.unit, unit) and history.keeps_constraints(trial)
     ]
     return max(runs, key=lambda trial: problem.sign * (trial.value or 0.0), default=None)

@@ -6,6 +6,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from bmbo.executors import EXECUTOR_NAMES
+from bmbo.ledger.outages import PATIENCE_SECONDS
 from bmbo.problem import Number
 from bmbo.problem.number_checks import positive_number, whole_number
 from bmbo.study.checkpoints import KEEPS
@@ -43,6 +44,7 @@ class RunOptions:
         catch: whether the run continues after a failed trial.
         max_failures: failures after which a run that had no success ends; 0 or None for never.
         keep_checkpoints: which checkpoint folders are kept.
+        patience: seconds that the run waits for a storage that is away.
 
     Raises:
         ValueError: A number is too small, or a word is not known.
@@ -60,6 +62,7 @@ class RunOptions:
     catch: bool = True
     max_failures: int | None = MAX_FAILURES
     keep_checkpoints: str = "all"
+    patience: Number = PATIENCE_SECONDS
 
     def __post_init__(self) -> None:
         for name, kinds in run_option_kinds().items():
@@ -77,6 +80,19 @@ class RunOptions:
     def stored(self) -> dict[str, Any]:
         """Return what the record keeps of these options."""
         return {name: getattr(self, name) for name in STORED}
+
+    @classmethod
+    def of_stored(cls, stored: Mapping[str, Any]) -> "RunOptions":
+        """Return the options that a record keeps; raise ValueError if no version of bmbo has written them."""
+        kinds = run_option_kinds()
+        for name in STORED:
+            value = stored.get(name)
+            if not isinstance(value, (*kinds[name], NoneType)):
+                raise ValueError(
+                    f"the options of the last run were changed by something else than bmbo: {name}={value!r}"
+                )
+        # What a newer version stores beyond them is of no use here.
+        return cls(**{name: stored[name] for name in STORED if stored.get(name) is not None})
 
 
 def run_option_kinds() -> dict[str, tuple[type, ...]]:
@@ -103,6 +119,7 @@ class LoopOptions:
         catch: exceptions that fail their trial and do not end the run.
         max_failures: failures after which a run that had no success ends; 0 or None for never.
         grace: seconds of silence after which other processes count as dead.
+        patience: seconds that the run waits for a storage that is away.
     """
 
     limits: Limits
@@ -111,9 +128,11 @@ class LoopOptions:
     catch: tuple[type[BaseException], ...] = ()
     max_failures: int | None = MAX_FAILURES
     grace: Number = GRACE_SECONDS
+    patience: Number = PATIENCE_SECONDS
 
     def __post_init__(self) -> None:
         whole_number("batch_size", self.batch_size)
         if self.max_failures is not None:
             whole_number("max_failures", self.max_failures, at_least=least_of("max_failures"))
         positive_number("grace", self.grace)
+        positive_number("patience", self.patience)

@@ -1,15 +1,16 @@
 """Check what a user tells about a trial, and turn it into an outcome."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from optuna.trial import TrialState
 
-from bmbo.history import Outcome
+from bmbo.history import History, Outcome
 from bmbo.ledger import LedgerEntry
-from bmbo.problem import Ladder
 from bmbo.problem.number_checks import finite_amount
-from bmbo.study.trial import as_number
+from bmbo.study.returned import outcome_of_returned
 
 State = Literal["complete", "fail", "waiting"]
 _STATES: dict[object, State] = {
@@ -39,13 +40,28 @@ def state_of(value: object, error: object, state: object) -> State:
     return wanted
 
 
+def reaching(entry: LedgerEntry, level: int | None) -> LedgerEntry:
+    """Return a trial as it counts if it was stopped early at a level; None leaves it as it is."""
+    if level is None:
+        return entry
+    return replace(entry, trial=replace(entry.trial, query=replace(entry.trial.query, level=level)))
+
+
 def outcome_of(
-    ladder: Ladder, entry: LedgerEntry, value: object, error: str | None, *, cost: object, seconds: object
-) -> Outcome:
-    """Return the outcome of a trial that a user ran.
+    history: History,
+    entry: LedgerEntry,
+    value: object,
+    error: str | None,
+    *,
+    noted: Mapping[str, Any],
+    cost: object,
+    seconds: object,
+) -> tuple[Outcome, Mapping[str, Any]]:
+    """Return the outcome of a trial that a user ran, and what is to be noted on it.
 
     If costs are measured and no seconds are given, the time since the trial was asked for counts.
     """
+    ladder = history.problem.ladder
     price = None if cost is None else finite_amount("cost", cost)
     lasted = None if seconds is None else finite_amount("seconds", seconds)
     if ladder.measured:
@@ -54,7 +70,8 @@ def outcome_of(
             lasted = 0.0 if entry.begun is None else max((datetime.now() - entry.begun).total_seconds(), 0.0)
         price = lasted if price is None else price
     elif price is None:
-        price = ladder.costs[entry.trial.query.level]
+        begun_anew = entry.trial.resumed_from is None
+        price = ladder.costs[entry.trial.query.level] if begun_anew else history.price_of(entry.trial)
     if value is None:
-        return Outcome(None, price, lasted or 0.0, error=error or "it was told to have failed")
-    return Outcome.of(as_number(value), price, lasted or 0.0)
+        return Outcome(None, price, lasted or 0.0, error=error or "it was told to have failed"), noted
+    return outcome_of_returned(history.problem, value, noted, price, lasted or 0.0)

@@ -1,0 +1,156 @@
+"""Define what can be read from a study: its trials, its best one, what the model says, a table and a report."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from bmbo.history import History
+from bmbo.ledger import Ledger, LedgerSnapshot, redacted
+from bmbo.problem import Problem
+from bmbo.protocols import Policy, Recommending
+from bmbo.study import import_export, run_messages
+from bmbo.study.names_of_optuna import StudyNames
+from bmbo.study.notebook_views import study_html
+from bmbo.study.run_options import RunOptions
+from bmbo.study.trial import StudyRecommendation, Trial, view
+
+logger = logging.getLogger("bmbo")
+
+Direction = Literal["minimize", "maximize"]
+
+
+class ReadableStudy(StudyNames):
+    """Show what a study holds. `Study` is what users have; this is the part of it that changes nothing.
+
+    Attributes:
+        policy: what suggests, and what knows a model.
+        checkpoints: where checkpoint folders are made.
+    """
+
+    def __init__(self, ledger: Ledger, policy: Policy, checkpoints: Path) -> None:
+        self.policy = policy
+        self.checkpoints = checkpoints
+        self._ledger = ledger
+        self._carry: Any = None
+
+    @property
+    def study_name(self) -> str:
+        """Return its name in the storage."""
+        return self._ledger.name
+
+    @property
+    def storage(self) -> str:
+        """Return where it is kept, without passwords."""
+        return redacted(self._ledger.storage)
+
+    @property
+    def problem(self) -> Problem:
+        """Return its space, fidelities and direction."""
+        return self._ledger.problem
+
+    @property
+    def direction(self) -> Direction:
+        """Return whether small or large values are good."""
+        return "maximize" if self.problem.maximise else "minimize"
+
+    @property
+    def last_run(self) -> RunOptions | None:
+        """Return the limits and batches of the last run, by any process; None before the first run."""
+        stored = self._ledger.last_run
+        return None if stored is None else RunOptions.of_stored(stored)
+
+    @property
+    def history(self) -> History:
+        """Return all that is known, as one immutable value."""
+        return self._ledger.read().history
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Return every trial, in the order in which they were asked for."""
+        record = self._ledger.read()
+        return [self._view(record, entry.trial.number) for entry in record.entries]
+
+    @property
+    def best_trial(self) -> Trial:
+        """Return the best feasible trial at the top fidelity; raise ValueError while there is none."""
+        record = self._ledger.read()
+        best = record.history.best
+        if best is None:
+            raise ValueError(run_messages.no_best_line(record.history))
+        return self._view(record, best.number)
+
+    @property
+    def best_params(self) -> Mapping[str, Any]:
+        """Return the configuration of the best trial."""
+        return self.best_trial.params
+
+    @property
+    def best_value(self) -> float:
+        """Return the value of the best trial."""
+        return float(self.best_trial.value or 0.0)
+
+    def __repr__(self) -> str:
+        return f"Study({self.study_name!r}, storage={self.storage!r}, direction={self.direction!r})"
+
+    def _repr_html_(self) -> str:
+        record = self._ledger.read()
+        trials = [self._view(record, number) for number in range(len(record.entries))]
+        return study_html(self.study_name, self.storage, record.history, trials)
+
+    def recommendation(self) -> StudyRecommendation:
+        """Return the configuration with the best expected value at the top fidelity, of those that are feasible.
+
+        Raise TypeError if the study's method has no surrogate, ValueError if no trial has finished yet, or if trials at
+        the top have, and none keeps all constraints.
+        """
+        if not isinstance(self.policy, Recommending):
+            raise TypeError("this study's method has no surrogate to recommend from; see best_trial")
+        history = self.history
+        if not history.done:
+            raise ValueError("no trial has finished yet")
+        if history.best is None and history.at_top:
+            raise ValueError(run_messages.no_best_line(history))
+        found, self._carry = self.policy.recommendation(self._ledger.seed, history, self._carry)
+        return StudyRecommendation(self.problem.space.decode(found.unit), found.mean, found.std)
+
+    def answer(self) -> str:
+        """Return in words which configuration to use, how sure that is, and why it is or is not the best observed."""
+        history = self.history
+        recommended = None
+        if isinstance(self.policy, Recommending) and history.done and (history.best or not history.at_top):
+            try:
+                recommended = self.recommendation()
+            except (ArithmeticError, ValueError, RuntimeError) as error:  # NumPy's, SciPy's and XLA's are all of these
+                logger.warning("the model cannot recommend anything: %s", error)
+        return run_messages.answer(history, recommended)
+
+    def trials_dataframe(self) -> Any:
+        """Return every trial as a row of a pandas DataFrame; raise ImportError if pandas is not installed."""
+        return import_export.table(self.trials)
+
+    def report(self, path: str | Path | None = None, *, model: bool = True) -> Path:
+        """Write a page with figures about this study, one HTML file that needs no network, and return its path.
+
+        Raise ImportError if plotly or jinja2 is not installed (`pip install bmbo[plot]`), ValueError if there is a file
+        at the path that is no report of bmbo. docs/report.md describes the page.
+
+        Args:
+            path: of the file; by default the name of the study and .html, in the working directory.
+            model: whether to show what a model says; without it the page is made at once.
+
+        Example:
+            >>> study.report("study.html")
+        """
+        # Imported here: a study that makes no report need not wait for what only a report needs.
+        from bmbo.study import reporting  # noqa: PLC0415
+
+        return reporting.report(self._ledger, self.policy, self._ledger.seed, self._carry, path=path, model=model)
+
+    def _views(self, numbers: Sequence[int]) -> list[Trial]:
+        """Return trials of the record as it is now."""
+        record = self._ledger.read()
+        return [self._view(record, number) for number in numbers]
+
+    def _view(self, record: LedgerSnapshot, number: int) -> Trial:
+        return view(self.checkpoints, record.history, record.entries[number])
