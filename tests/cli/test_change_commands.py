@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from bmbo import load_study
 from support import command_line
 from support.command_line import STUDY, record
 
@@ -114,8 +115,10 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_study_is_deleted_after_a_confirmation_and_its_checkpoints_stay(failed, said, monkeypatch):
-    (failed / "study-checkpoints").mkdir()
+@pytest.mark.usefixtures("failed")
+def test_a_study_is_deleted_after_a_confirmation_and_its_checkpoints_stay(said, monkeypatch):
+    checkpoints = load_study(study_name="study", storage="sqlite:///study.db").checkpoints
+    checkpoints.mkdir()
     monkeypatch.setattr("sys.stdin", Terminal("\n"))
     code, out, _ = said("delete", "study.toml")
     assert code == 1
@@ -124,7 +127,7 @@ def test_a_study_is_deleted_after_a_confirmation_and_its_checkpoints_stay(failed
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     code, out, _ = said("delete", "study.toml")
     assert code == 0
-    assert out.endswith("study study in sqlite:///study.db was deleted\nits checkpoints stay in study-checkpoints\n")
+    assert out.endswith(f"study study in sqlite:///study.db was deleted\nits checkpoints stay in {checkpoints}\n")
     assert "there is no study 'study'" in said("status", "study.toml")[2]
 
 

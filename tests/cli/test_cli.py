@@ -5,13 +5,15 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import textwrap
 from typing import cast
 
 import pytest
 
 import bmbo
-from bmbo.cli import main, without_passwords
+from bmbo.cli import main
 from support import command_line
 from support.command_line import STUDY, record
 
@@ -120,16 +122,43 @@ def test_trials_are_exported(folder, said):
     assert (folder / "trials.txt").read_text().startswith("number,state,level,fidelity,value")
 
 
-@pytest.mark.usefixtures("folder")
-def test_an_exported_table_can_be_added_to_another_study(said):
-    pandas = pytest.importorskip("pandas")
+def test_an_exported_table_can_be_added_to_another_study(folder, said):
     assert said("run", "study.toml")[0] == 0
-    assert said("export", "study.toml", "--output", "trials.csv")[0] == 0
+    (folder / "other.toml").write_text(STUDY.replace("study.db", "other.db"))
     problem = record().history.problem
-    other = bmbo.create_study(space=problem.space, fidelities=problem.ladder.fidelities)
-    columns = ["value", "level", "params_x", "params_kind"]
-    other.add_trials(pandas.read_csv("trials.csv")[columns])
-    assert [trial.value for trial in other.trials] == [trial.value for trial in record().history.done]
+    place = "sqlite:///other.db"
+    bmbo.create_study(study_name="study", storage=place, space=problem.space, fidelities=problem.ladder.fidelities)
+    # The second table has the same results.
+    sentences = ("6 results added from {}\n", "0 results added from {}; 6 were there already\n")
+    for name, sentence in zip(("trials.csv", "trials.json"), sentences, strict=True):
+        assert said("export", "study.toml", "--output", name)[0] == 0
+        assert said("add", "other.toml", "--table", name)[1] == sentence.format(name)
+    done = [(trial.query.unit, trial.query.level, trial.value) for trial in record().history.done]
+    added = [(t.query.unit, t.query.level, t.value) for t in record(storage=place).history.done]
+    assert added == done
+
+
+PRINTS = """
+import os, subprocess
+print("imported")
+
+def train(trial):
+    print("python")
+    os.write(1, b"descriptor\\n")
+    subprocess.run(["echo", "child"], check=True)
+    return trial.params["x"]
+"""
+
+
+@pytest.mark.parametrize("executor", ["inline", "process"])
+def test_with_json_nothing_but_json_is_printed_whatever_the_objective_prints(folder, capfd, executor):
+    (folder / "objective_of_test.py").write_text(PRINTS)
+    assert main(["run", "study.toml", "--json", "--executor", executor, "--n-trials", "2"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["trials"]["complete"] == 2
+    assert {"imported", "python", "descriptor", "child"} <= set(err.splitlines())
+    print("back again")
+    assert capfd.readouterr().out == "back again\n"
 
 
 @pytest.mark.usefixtures("folder")
@@ -248,7 +277,7 @@ PASSWORD = "se%40cret"
 def test_passwords_are_never_shown(folder, said, extra, monkeypatch):
     # A port on which nobody listens.
     url = f"postgresql+psycopg://me:{PASSWORD}@127.0.0.1:1/db"
-    monkeypatch.setattr("bmbo.ledger.storages.OPENING_SECONDS", 0.0)
+    monkeypatch.setattr("bmbo.ledger.storages.SERVER_SECONDS", 0.0)
     (folder / "study.toml").write_text(STUDY.replace("sqlite:///study.db", url))
     where = ("--storage", url, "--study", "study")
     function = ("--objective", "objective_of_test:train")
@@ -271,7 +300,69 @@ def test_a_url_with_a_mistake_in_it_does_not_show_its_password_either(said):
         code, out, err = said("status", "--storage", url, "--study", "study")
         assert code == 1
         assert "secret" not in out + err
-    assert without_passwords("at p://a:b@c@d/e and q://f:g@h") == "at p://a:***@d/e and q://f:***@h"
+
+
+HUSH = "hush-hush"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status", "--storage", f"postgresql://me:a@{HUSH}@127.0.0.1:1/db", "--study", "study"],
+        ["status", "--storage", f"postgresql://127.0.0.1:1/db?user=me&password={HUSH}", "--study", "study"],
+        ["status", "--storage", f"postgresql://me:{HUSH}/db", "--study", "study"],
+        ["status", "--study", "study", "--storage", "postgresql://me:some", f"{HUSH}@host/db"],
+        ["status", "--study", "study", f"--storag=postgresql://me:{HUSH}@host/db", "--no-such-option"],
+        ["run", "study.toml", "--n-trials", f"postgresql://me:{HUSH}@host/db"],
+        ["run", "study.toml", f"postgresql://me:a@{HUSH}@host/db"],
+        ["run", f"postgresql://me:{HUSH}@host/db"],
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_no_word_of_the_command_line_shows_a_password(said, words, monkeypatch):
+    monkeypatch.setattr("bmbo.ledger.storages.SERVER_SECONDS", 0.0)
+    code, out, err = said(*words)
+    assert code == 1
+    assert err.startswith("bmbo: ")
+    assert HUSH not in out + err
+
+
+def test_a_line_of_a_study_file_is_shown_without_its_password(folder, said):
+    for storage in (f'"postgresql://me:{HUSH}@host/db', f'{{ host = "host", password = "{HUSH}" }}'):
+        (folder / "study.toml").write_text(STUDY.replace('"sqlite:///study.db"', storage))
+        code, out, err = said("status", "study.toml")
+        assert code == 1
+        assert HUSH not in out + err
+
+
+def test_what_an_objective_says_of_a_password_is_not_stored(folder, said):
+    (folder / "objective_of_test.py").write_text(
+        f"def train(trial):\n    raise RuntimeError('no answer from p://me:{HUSH}@host')\n"
+    )
+    _, out, err = said("run", "study.toml", "--n-trials", "2", "--json")
+    shown = said("export", "study.toml", "--format", "json")[1]
+    assert "no answer from p://me:***@host" in shown
+    assert HUSH not in out + err + shown
+
+
+SHOWS_ITSELF = """
+import json, sys, psutil
+from bmbo.cli.argument_passwords import words_without_passwords_in_sight
+
+words = words_without_passwords_in_sight()
+print(json.dumps([words, sys.argv[1:], psutil.Process().cmdline(), psutil.Process().pid]))
+"""
+
+
+def test_the_list_of_processes_shows_no_password():
+    words = ["status", "--study", "a b", "--storage", f"postgresql://me:{HUSH}@host/db"]
+    process = subprocess.Popen([sys.executable, "-c", SHOWS_ITSELF, *words], stdout=subprocess.PIPE, text=True)
+    found, arguments, seen, pid = json.loads(process.communicate()[0])
+    assert found == arguments == words
+    assert seen[-4:] == ["--study", "a b", "--storage", "postgresql://me:***@host/db"]
+    assert HUSH not in "".join(seen)
+    # A shell or a batch system waits for the process that it has started.
+    assert pid == process.pid
 
 
 def test_a_program_is_an_objective(folder, said):

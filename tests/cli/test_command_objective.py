@@ -157,6 +157,29 @@ def test_a_result_may_come_by_file(tmp_path):
     assert (tmp_path / "out" / "7.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("result", "pool"),
+    [
+        ("file:{pool}", "../outside.json"),
+        ("file:{pool}", "/etc/passwd"),
+        ("file:{pool}", ".."),
+        ("file:{pool}", ""),
+        ("file:{pool}{pool}/out.json", "."),
+        ("file:{number}/{pool}", "../../outside.json"),
+        ("file:{number}-{pool}.json", "a\0b"),
+    ],
+)
+def test_a_value_cannot_move_the_result_file_to_another_folder(tmp_path, result, pool):
+    words = [*script(tmp_path, "import pathlib, sys; pathlib.Path('ran').touch()"), "{params_json}", "{result_file}"]
+    (tmp_path / "work").mkdir()
+    (tmp_path / "outside.json").write_text("1")
+    command = CommandObjective(words, result=result, workdir=tmp_path / "work")
+    with pytest.raises(CommandError, match=r"the result file '.*' (cannot be made with|would be)"):
+        command(replace(TRIAL, params={**TRIAL.params, "pool": pool}))
+    assert (tmp_path / "outside.json").read_text() == "1"
+    assert list((tmp_path / "work").iterdir()) == []
+
+
 def test_a_result_file_of_an_earlier_attempt_is_not_read(tmp_path):
     (tmp_path / "7.json").write_text("1.0")
     command = CommandObjective([*script(tmp_path, ""), "{params_json}"], result="file:{number}.json", workdir=tmp_path)
@@ -276,3 +299,27 @@ def test_what_a_program_leaves_running_ends_with_it(tmp_path):
     """
     pid = int(CommandObjective([*script(tmp_path, source), "{params_json}"])(TRIAL))
     until(lambda: not alive(pid))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--lr", "{lr}", "--depth", "{depth}"], ["--lr", "0.5"]),
+        (["--depth={depth}", "{lr}"], ["0.5"]),
+        (["a", "{depth}", "{lr}"], ["a", "0.5"]),
+    ],
+)
+def test_words_of_a_parameter_that_does_not_exist_are_left_out(echo, tmp_path, words, expected):
+    command = CommandObjective([*echo, *words], env={"DEPTH_SEEN": "{depth}"}, names=("lr", "depth"))
+    assert command(replace(TRIAL, params={"lr": 0.5})) == 1.5
+    assert seen(tmp_path)["argv"] == expected
+    assert "DEPTH_SEEN" not in seen(tmp_path)["env"]
+
+
+def test_a_result_file_cannot_have_the_name_of_a_parameter_that_does_not_exist(tmp_path):
+    words = [*script(tmp_path, ""), "{lr}", "{number}", "{depth}"]
+    with pytest.raises(ValueError, match=r"the command uses \{depth\}, but there is only"):
+        CommandObjective(words, names=("lr",))
+    command = CommandObjective(words, result="file:{number}-{depth}.json", names=("lr", "depth"))
+    with pytest.raises(CommandError, match="cannot be made with depth=''"):
+        command(replace(TRIAL, params={"lr": 0.5}))

@@ -9,7 +9,7 @@ from bmbo.cli.arguments import RUN_OPTION_HELP
 from bmbo.cli.command_objective import CommandObjective
 from bmbo.cli.study_file import StudyFile
 from bmbo.cli.toml_with_lines import TomlError
-from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Space
+from bmbo.problem import Categorical, Fidelity, FidelityRange, Float, Int, Ladder, Likely, Space
 from bmbo.study import Study
 from bmbo.study.run_options import RunOptions, run_option_kinds
 
@@ -125,7 +125,7 @@ def test_every_field_is_read(tmp_path):
 
 def test_what_is_left_out_has_its_default(tmp_path):
     study = read(tmp_path, LEAST)
-    assert (study.direction, study.seed, study.method) == ("minimize", 0, "screening")
+    assert (study.direction, study.seed, study.method) == ("minimize", 0, None)
     assert study.objective == CommandObjective("./program {x}")
     # Failures are failed trials: a run from the command line goes on.
     assert study.run == RunOptions(catch=True)
@@ -203,6 +203,23 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, old, new, message):
     assert refusal(tmp_path, WHOLE.replace(old, new, 1)).startswith(f"study.toml, {message}")
 
 
+ONLY = '[[fidelities]]\nvalue = "only"\ncost = 1\n'
+RANGE = "[fidelities]\nlow = 1\nhigh = 81\nlog = true\npower = 2\nlevels = 40\n"
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_a_table_in_place_of_a_list_of_fidelities_is_a_range(tmp_path):
+    assert read(tmp_path, LEAST.replace(ONLY, RANGE)).ladder == Ladder(
+        FidelityRange(1, 81, log=True, power=2, levels=40)
+    )
+    for old, new, message in (
+        ("high = 81", "high = 0", "[fidelities]: a range of fidelities goes from the roughest"),
+        ("levels = 40", "level = 40", "unknown field 'level' in [fidelities]; did you mean 'levels'?"),
+        ("power = 2", 'cost = "dear"', "[fidelities]: cost of a range must be"),
+    ):
+        assert message in refusal(tmp_path, LEAST.replace(ONLY, RANGE.replace(old, new)))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -240,8 +257,45 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "study.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(TomlError, match=r"study\.toml cannot be read"):
         StudyFile.read(tmp_path / "study.toml")
+    # The reason comes last: of a message that is too long, the middle is left out.
+    with pytest.raises(TomlError, match=r"99 cannot be read: \D+$"):
+        StudyFile.read("9" * 900)
 
 
 def test_a_study_file_does_not_show_its_storage(tmp_path):
     study = read(tmp_path, LEAST.replace("study.log", "postgresql+psycopg://me:secret@host/db"))
     assert "secret" not in repr(study)
+
+
+def test_a_parameter_may_exist_only_where_another_has_certain_values(tmp_path):
+    more = """
+[space.booster]
+type = "categorical"
+choices = ["tree", "linear"]
+
+[space.depth]
+type = "int"
+low = 1
+high = 9
+when = { booster = ["tree"] }
+"""
+    least = LEAST.replace("{x}", "{params_json}")
+    space = read(tmp_path, least + more).space
+    assert space["depth"] == Int(1, 9, when={"booster": "tree"})
+    assert refusal(tmp_path, least + more.replace('["tree"] }', '["forest"] }')).endswith(
+        "parameter 'depth': when has a value that 'booster' cannot take: Categorical: value must be one of "
+        "['tree', 'linear'], got 'forest'"
+    )
+    assert "when" in refusal(tmp_path, least + more.replace('when = { booster = ["tree"] }', "when = 3"))
+
+
+def test_a_parameter_may_have_a_prior(tmp_path):
+    value = '[space.rate]\ntype = "float"\nlow = 0\nhigh = 1\nprior = { best = 0.3, width = 0.1 }\n'
+    weights = '[space.kind]\ntype = "categorical"\nchoices = ["a", "b"]\nprior = { best = { a = 5 } }\n'
+    least = LEAST.replace("{x}", "{params_json}")
+    space = read(tmp_path, f"{least}\n{value}\n{weights}").space
+    assert space["rate"].prior == Likely(0.3, width=0.1)
+    assert space["kind"].prior == Likely({"a": 5})
+    assert "its prior does not fit" in refusal(tmp_path, f"{least}\n{value.replace('0.3', '3.3')}")
+    assert "width must be a number above 0" in refusal(tmp_path, f"{least}\n{value.replace('0.1', '0')}")
+    assert "prior must be a bmbo.Likely" in refusal(tmp_path, f"{least}\n{value.replace('width', 'wide')}")

@@ -16,7 +16,7 @@ from bmbo.study.run_options import RUN_CHOICES, RunOptions, run_option_kinds
 
 PAGE = (Path(__file__).parents[2] / "docs" / "study_file.md").read_text(encoding="utf-8")
 EXAMPLE = re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[0]
-WORDS = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", list: "list"}
+WORDS = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", list: "list", dict: "table"}
 
 
 def rows(title, table=0):
@@ -52,6 +52,10 @@ def test_the_fields_of_a_table_are_those_that_are_read(title, fields):
     assert list(rows(title)) == list(fields)
 
 
+def test_the_fields_of_a_range_of_fidelities_are_those_that_are_read():
+    assert list(rows("[[fidelities]]", table=1)) == list(study_file.RANGE_FIELDS)
+
+
 def test_the_fields_and_types_of_parameters_are_those_that_are_read():
     head = re.search(r"^\| field \| (`type.*) \|$", PAGE, re.MULTILINE)
     assert head is not None
@@ -84,7 +88,8 @@ def test_defaults_of_the_study_are_those_of_the_code():
     defaults = {field.name: field.default for field in dataclasses.fields(StudyFile)}
     shown = rows("[study]")
     assert shown["direction"][1] == f'`"{defaults["direction"]}"`'
-    assert shown["method"][1] == f'`"{defaults["method"]}"`'
+    assert defaults["method"] is None
+    assert shown["method"][1] == 'that of a study that exists, else `"screening"`'
     assert shown["seed"][1] == f"`{defaults['seed']}`"
 
 

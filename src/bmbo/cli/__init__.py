@@ -1,17 +1,18 @@
 """Run the command line: `bmbo run study.toml` and the other commands."""
 
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
 
+from bmbo.cli.argument_passwords import remember_passwords, words_without_passwords_in_sight
 from bmbo.cli.arguments import UsageError, parser
-from bmbo.cli.change_commands import delete, drop, retry
+from bmbo.cli.change_commands import add, delete, drop, learn, recover, retry
 from bmbo.cli.read_commands import best, export, status, trials
-from bmbo.cli.report_commands import report
+from bmbo.cli.report_commands import dashboard, report
 from bmbo.cli.run_commands import INTERRUPTED, OK, TERMINATED, Terminated, resume, run, worker
 from bmbo.cli.text_output import message_line, print_message
+from bmbo.ledger import without_passwords
 
 USER_ERROR = 1
 """The exit code after an error that the user can correct."""
@@ -20,14 +21,18 @@ COMMANDS = {
     "run": run,
     "resume": resume,
     "worker": worker,
+    "add": add,
+    "learn": learn,
     "retry": retry,
     "drop": drop,
+    "recover": recover,
     "delete": delete,
     "status": status,
     "best": best,
     "trials": trials,
     "export": export,
     "report": report,
+    "dashboard": dashboard,
 }
 
 
@@ -38,13 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         >>> main(["status", "study.toml"])
     """
     show_traceback = False
+    words = words_without_passwords_in_sight() if argv is None else list(argv)
+    remember_passwords(words)
     try:
-        arguments = parser(COMMANDS).parse_args(argv)
+        arguments = parser(COMMANDS).parse_args(words)
         show_traceback = arguments.traceback
         code = arguments.command(arguments)
         sys.stdout.flush()
     except UsageError as error:
-        print_message(error)
+        print_message(without_passwords(str(error)))
         return USER_ERROR
     except KeyboardInterrupt as interrupt:
         print_message("interrupted; what has finished is kept, and bmbo resume goes on")
@@ -68,9 +75,3 @@ def error_sentence(error: Exception) -> str:
     if isinstance(error, ValueError | TypeError | LookupError | OSError | ImportError | RuntimeError) and line:
         return line
     return f"{type(error).__name__}: {line} (--traceback shows where)"
-
-
-def without_passwords(text: str) -> str:
-    """Return a text in which the passwords of all URLs are replaced by ***."""
-    hidden = re.sub(r"(://[^:/@\s]*:)\S+@", r"\1***@", text)
-    return re.sub(r"(?i)\b(password=)[^&\s'\"]+", r"\1***", hidden)

@@ -2,19 +2,24 @@
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from bmbo import __version__
 from bmbo.cli.study_file import METHOD_NAMES, StudyFile
 from bmbo.cli.text_output import PROGRAM
+from bmbo.ledger import redacted, study_names
 from bmbo.ledger.stored_trials import State
 from bmbo.problem.number_checks import Number, positive_number, whole_number
 from bmbo.study.run_options import RUN_CHOICES, least_of, run_option_kinds
 
 STORAGE_HELP = "where the study is kept, such as sqlite:///study.db"
+
+NO_FILE = re.compile(r"[/\\?#:*\"<>|\x00-\x1f]")
+"""Characters that names of files cannot have, or that end the name of a file in a URL."""
 
 STATES: tuple[State, ...] = tuple(sorted(get_args(State)))
 
@@ -29,6 +34,7 @@ RUN_OPTION_HELP: Mapping[str, tuple[str | None, str]] = {
     "trial_timeout": ("S", "a trial that runs longer has failed"),
     "catch": (None, "go on after a failed trial (the default)"),
     "max_failures": ("N", "end when the first N trials of this run all failed; 0 for never, 5 by default"),
+    "patience": ("S", "how long to wait for a storage that is away, 600 s by default"),
 }
 """The help text of each run option of the command line, and a letter for its value; `RunOptions` has the types."""
 
@@ -58,7 +64,8 @@ class ChosenStudy:
     """Hold the name and the storage of the study that a command is about, and its file if one was given."""
 
     name: str
-    storage: str
+    # Not shown, because it may contain a password.
+    storage: str = field(repr=False)
     file: StudyFile | None
 
     @classmethod
@@ -68,17 +75,33 @@ class ChosenStudy:
         Raises:
             UsageError: The options and the file do not say which study is meant, or where it is stored.
         """
-        file = None if arguments.file is None else StudyFile.read(arguments.file)
-        name = arguments.study or (file.name if file else None)
-        storage = arguments.storage or (file.storage if file else None) or os.environ.get("BMBO_STORAGE")
-        if name is None:
+        path: Path | None = arguments.file
+        # A database or a journal in the place of the file is what it looks like.
+        named = {".db": f"sqlite:///{path}", ".sqlite": f"sqlite:///{path}", ".journal": str(path), ".log": str(path)}
+        in_place = None if path is None else named.get(path.suffix)
+        file = None if path is None or in_place is not None else StudyFile.read(path)
+        given: str | None = arguments.study or (file.name if file else None)
+        storage = arguments.storage or in_place or (file.storage if file else None) or os.environ.get("BMBO_STORAGE")
+        if given is None and storage is None:
             raise UsageError("give a study file, or --storage URL and --study NAME")
+        name = given or cls._only_name(storage or "")
         if storage is None and file is not None:
             # A file without a storage: the study is kept in the working directory.
-            storage = f"sqlite:///{name.replace('/', '-')}.db"
+            storage = f"sqlite:///{NO_FILE.sub('-', name)}.db"
         if storage is None:
             raise UsageError("give the study's storage: in its file, by --storage or in the variable BMBO_STORAGE")
         return cls(name, storage, file)
+
+    @staticmethod
+    def _only_name(storage: str) -> str:
+        """Return the name of the only study in a storage; raise UsageError if there is none, or several."""
+        names = study_names(storage)
+        if len(names) == 1:
+            return names[0]
+        where = redacted(storage)
+        if not names:
+            raise UsageError(f"there is no study in {where}; bmbo run STUDY.toml makes one")
+        raise UsageError(f"give --study NAME: {where} has the studies {', '.join(names)}")
 
 
 def _positive(kind: Callable[[str], Number], at_least: int = 1) -> Callable[[str], Number]:
@@ -124,10 +147,18 @@ def parser(commands: dict[str, Callable[[argparse.Namespace], int]]) -> argparse
     )
     worker.add_argument("--no-plan", action="store_true", help="only run what other workers plan")
     worker.add_argument("--grace", type=_positive(float), metavar="S", help="seconds of silence until a worker is dead")
+    add = command("add", "add results from a table, such as bmbo export writes", _file_or_name, _json)
+    add.add_argument("--table", type=Path, required=True, metavar="FILE", help="a .csv or .json file")
+    learn = command("learn", "begin with the best configurations of an older study", _file_or_name, _json)
+    learn.add_argument("--from-study", required=True, metavar="NAME", help="the name of the older study")
+    learn.add_argument("--from-storage", metavar="URL", help="where it is kept; by default in the same storage")
+    learn.add_argument("--number", type=_positive(int), metavar="N", help="how many configurations")
     retry = command("retry", "queue failed trials again", _file_or_name, _chosen_trials, _json)
     retry.set_defaults(failed=True)
     drop = command("drop", "take trials out of what the method knows", _file_or_name, _chosen_trials, _json)
     drop.add_argument("--failed", action="store_true", help="all trials that failed")
+    recover = command("recover", "add the results that a run could not write", _file_or_name, _json)
+    recover.add_argument("--results", type=Path, metavar="FILE", required=True, help="the file that the run named")
     delete = command("delete", "delete a study with all its trials", _file_or_name)
     delete.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     command("status", "how far a study has come, and who works on it", _file_or_name, _json)
@@ -141,13 +172,18 @@ def parser(commands: dict[str, Callable[[argparse.Namespace], int]]) -> argparse
     report = command("report", "write a page with figures about a study", _file_or_name, _shown_method)
     report.add_argument("--out", type=Path, metavar="FILE", help="by default the study's name and .html")
     report.add_argument("--no-model", dest="model", action="store_false", help="leave out what needs a model")
+    shown = command("dashboard", "show a study in the browser with optuna-dashboard", _file_or_name, _shown_method)
+    shown.add_argument("--host", default="127.0.0.1", help="the address to listen at; by default this machine alone")
+    shown.add_argument("--port", type=int, default=8080, metavar="N", help="8080 by default; 0 for a free one")
+    shown.add_argument("--open", action="store_true", help="open it in the browser of this machine")
+    shown.add_argument("--no-model", dest="model", action="store_false", help="leave out figures that need a model")
     return whole
 
 
 def _file(subparser: argparse.ArgumentParser) -> None:
     subparser.add_argument("file", type=Path, metavar="STUDY.toml", help="what to run")
     subparser.add_argument("--storage", metavar="URL", help=STORAGE_HELP)
-    subparser.set_defaults(study=None, objective=None)
+    subparser.set_defaults(study=None, objective=None, feasible=None)
 
 
 def _file_or_name(subparser: argparse.ArgumentParser) -> None:
@@ -158,6 +194,7 @@ def _file_or_name(subparser: argparse.ArgumentParser) -> None:
 
 def _objective(subparser: argparse.ArgumentParser) -> None:
     subparser.add_argument("--objective", metavar="MODULE:FUNCTION", help="what to run instead of what the file says")
+    subparser.add_argument("--feasible", metavar="MODULE:FUNCTION", help="what may be run, for a study made with that")
 
 
 def _chosen_trials(subparser: argparse.ArgumentParser) -> None:
@@ -166,7 +203,7 @@ def _chosen_trials(subparser: argparse.ArgumentParser) -> None:
 
 
 def _shown_method(subparser: argparse.ArgumentParser) -> None:
-    summary = "the method that the study was run with; by default that of its file, else the usual one"
+    summary = "the method whose model is shown; by default that of its file, else that of the study"
     subparser.add_argument("--method", choices=sorted(METHOD_NAMES), help=summary)
 
 

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any, cast
 
+from bmbo.cli.reports_of_program import ReportsOfProgram
 from bmbo.problem.number_checks import is_real
 from bmbo.study.trial import Trial
 
@@ -55,7 +56,8 @@ class CommandObjective:
     The template may have these placeholders: {name} for each parameter, {fidelity}, {level}, {number},
     {checkpoint_dir}, {resume_from} (empty if there is no checkpoint), {params_json} (all parameters as one JSON
     object), {result_file} and {python} (this interpreter). Write {{ and }} for single braces. Numbers are written
-    without loss, booleans as true and false.
+    without loss, booleans as true and false. A word with a parameter that the configuration does not have is left out,
+    and before a word that is nothing else also an option such as --depth.
 
     Args:
         template: the program and its arguments; a string is split like in a shell, but no shell runs it.
@@ -64,7 +66,8 @@ class CommandObjective:
             a new folder for each trial, and {result_file} is its path.
         workdir: the folder in which the program runs; the working directory by default.
         env: environment variables to add; their values may have placeholders.
-        names: the parameters of the study, to check the template now and not at the first trial.
+        names: the parameters of the study, to check the template now and not at the first trial; needed where
+            parameters exist only sometimes.
 
     Raises:
         ValueError: The template or `result` cannot be used.
@@ -77,6 +80,7 @@ class CommandObjective:
     result: str
     workdir: str | None
     env: tuple[tuple[str, str], ...]
+    names: tuple[str, ...] = field(compare=False)
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class CommandObjective:
         object.__setattr__(self, "result", result)
         object.__setattr__(self, "workdir", None if workdir is None else os.fspath(workdir))
         object.__setattr__(self, "env", tuple(sorted((env or {}).items())))
+        object.__setattr__(self, "names", tuple(names or ()))
         if not (result == LAST_LINE or (result.startswith(FILE) and len(result) > len(FILE))):
             raise ValueError(f"result must be {LAST_LINE!r} or 'file:NAME', got {result!r}")
         used = self.placeholders
@@ -101,14 +106,19 @@ class CommandObjective:
                 f"result {result!r} would be one file for all trials: "
                 "pass {result_file} to the program, or put {number} or {checkpoint_dir} into its name"
             )
-        if names is not None:
-            self.check(names)
+        if self.names:
+            self.check(self.names)
 
     @property
     def placeholders(self) -> tuple[str, ...]:
         """Return all placeholders of the command line and the environment, in the order in which they are written."""
         texts = [*self.template, *(value for _, value in self.env)]
         return tuple(dict.fromkeys(name for text in texts for name in _placeholders(text)))
+
+    @property
+    def knows_its_level(self) -> bool:
+        """Return whether the program is told at which fidelity it runs."""
+        return not {"fidelity", "level"}.isdisjoint(self.placeholders)
 
     def check(self, names: Iterable[str]) -> None:
         """Raise ValueError if the template does not fit the parameters of a study."""
@@ -132,19 +142,23 @@ class CommandObjective:
 
     def __call__(self, trial: Trial) -> float:
         """Run the program for one trial and return its value; raise CommandError if it fails."""
-        self.check(trial.params)
+        self.check(self.names or trial.params)
+        absent = frozenset(self.names).difference(trial.params)
         with self._values(trial) as values, _output() as out, _output() as err:
-            words = [_filled(word, values) for word in self.template]
-            env = {name: _filled(value, values) for name, value in self.env}
-            code = _run(words, self.workdir, {**os.environ, **env}, out, err)
+            words = [_filled(word, values) for word in _without(self.template, absent)]
+            env = {name: _filled(value, values) for name, value in self.env if absent.isdisjoint(_placeholders(value))}
+            reports = ReportsOfProgram(trial, out)
+            code = _run(words, self.workdir, {**os.environ, **env}, err, reports)
+            if reports.last is not None and trial.stopped_at is not None:
+                return reports.last
             if code:
                 raise CommandError(f"the command {_ending(code)}{_said(err)}")
             if self.result == LAST_LINE:
-                return _value(_tail(out, _STDOUT_TAIL), "the last line it printed")
+                return _noted(trial, *_value(_tail(out, _STDOUT_TAIL), "the last line it printed"))
             path = Path(str(values["result_file"]))
             if not path.is_file():
                 raise CommandError(f"the command ended well but wrote no {path.name}{_said(err)}")
-            return _value(path.read_text(errors="replace"), path.name)
+            return _noted(trial, *_value(path.read_text(errors="replace"), path.name))
 
     @contextmanager
     def _values(self, trial: Trial) -> Generator[dict[str, object], None, None]:
@@ -155,7 +169,7 @@ class CommandObjective:
         values |= {name: value(trial) for name, value in SPECIAL.items() if name in needed}
         with tempfile.TemporaryDirectory(prefix="bmbo-") as folder:
             if self.result != LAST_LINE:
-                name = _filled(self.result.removeprefix(FILE), values)
+                name = self._file_name(values)
                 base = Path(self.workdir or ".") if _is_own(self.result) else Path(folder)
                 path = (base / name).absolute()
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -163,6 +177,30 @@ class CommandObjective:
                 path.unlink(missing_ok=True)
                 values["result_file"] = path
             yield values
+
+    def _file_name(self, values: Mapping[str, object]) -> str:
+        """Return the name of the result file; raise CommandError if a value would move it to another folder."""
+        template = self.result.removeprefix(FILE)
+        for name in _placeholders(template):
+            value = _written(values.get(name, ""))
+            if name != "checkpoint_dir" and (not value or re.search(r"[/\\\0]", value)):
+                raise CommandError(f"the result file {template!r} cannot be made with {name}={value!r}")
+        filled = _filled(template, values)
+        # A folder above may be meant by the template, but not by values.
+        if Path(filled).parts.count("..") > Path(template).parts.count("..") or Path(filled).name in ("", ".", ".."):
+            raise CommandError(f"the result file {template!r} would be {filled!r}, which is no file in its folder")
+        return filled
+
+
+def _without(template: Sequence[str], absent: frozenset[str]) -> list[str]:
+    """Return the words without those of absent parameters, and without the options that only such a word follows."""
+    words: list[str] = []
+    for word in template:
+        if absent.isdisjoint(_placeholders(word)):
+            words.append(word)
+        elif word in {f"{{{name}}}" for name in absent} and len(words) > 1 and words[-1].startswith("-"):
+            words.pop()
+    return words
 
 
 def _words(template: Iterable[str] | str) -> tuple[str, ...]:
@@ -206,14 +244,26 @@ def _output() -> Generator[IO[bytes], None, None]:
         yield file
 
 
-def _run(words: list[str], workdir: str | None, env: Mapping[str, str], out: IO[bytes], err: IO[bytes]) -> int:
+def _run(
+    words: list[str],
+    workdir: str | None,
+    env: Mapping[str, str],
+    err: IO[bytes],
+    reports: ReportsOfProgram,
+) -> int:
     """Run a program and return its exit code; its process group ends with this call or with this process."""
     if workdir is not None and not Path(workdir).is_dir():
         raise CommandError(f"the command's workdir {workdir!r} is not a folder")
     try:
         # A session of its own, so that Ctrl-C in the terminal does not reach it: running trials may finish.
         process = subprocess.Popen(  # noqa: S603 - the user's own command, without a shell
-            words, cwd=workdir, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+            words,
+            cwd=workdir,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=reports.out,
+            stderr=err,
+            start_new_session=True,
         )
     except FileNotFoundError:
         raise CommandError(f"the program {words[0]!r} was not found; is it installed and on the PATH?") from None
@@ -222,13 +272,23 @@ def _run(words: list[str], workdir: str | None, env: Mapping[str, str], out: IO[
     watchdog = None
     try:
         watchdog = _watched(process)
-        return process.wait()
+        with reports.followed(lambda: _end(process)):
+            return process.wait()
     finally:
         # Also kills processes that the program left running, and also after an interrupt.
         _kill(process)
         if watchdog is not None:
             watchdog.kill()
             watchdog.communicate()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a program to end, so that it can save a checkpoint."""
+    with suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGTERM)
+        else:
+            process.terminate()
 
 
 def _watched(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes] | None:
@@ -274,8 +334,15 @@ def _said(err: IO[bytes]) -> str:
     return f": {' | '.join(lines[-_ERROR_LINES:])}" if lines else " and wrote nothing to stderr"
 
 
-def _value(text: str, source: str) -> float:
-    """Return the number in a JSON text or in its last line; raise CommandError if there is none."""
+def _noted(trial: Trial, value: float, more: Mapping[str, Any]) -> float:
+    """Return the value of a result, and note on the trial what else the program said."""
+    for name, noted in more.items():
+        trial.set_user_attr(name, noted)
+    return value
+
+
+def _value(text: str, source: str) -> tuple[float, Mapping[str, Any]]:
+    """Return the number in a JSON text or in its last line, and what is beside it; raise CommandError without one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise CommandError(f"the command ended well, but {source} has no result: it is empty")
@@ -284,8 +351,9 @@ def _value(text: str, source: str) -> float:
             found: Any = json.loads(candidate)
         except ValueError:
             continue
-        value = cast(dict[str, Any], found).get("value") if isinstance(found, dict) else found
+        more = dict(cast(dict[str, Any], found)) if isinstance(found, dict) else {}
+        value = more.pop("value", None) if isinstance(found, dict) else found
         if is_real(value):
-            return float(value)
+            return float(value), more
     # Only the last line is shown, because the output may be long.
     raise CommandError(f'{source} must be a JSON number or an object with a number as "value", got {lines[-1][:200]!r}')

@@ -6,22 +6,23 @@ import io
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
-
 from bmbo.cli.arguments import STATES, ChosenStudy
 from bmbo.cli.text_output import text_table
+from bmbo.history.continued_share import ContinuedShare
+from bmbo.history.shown_levels import shown_levels
 from bmbo.ledger import Ledger, LedgerEntry, redacted, shown_owner
 from bmbo.ledger.attribute_keys import OWNER
 from bmbo.ledger.planner_lease import current_term
 from bmbo.ledger.study_definition import direction_of
 from bmbo.problem import Problem
+from bmbo.study.run_messages import no_best_line
 from bmbo.study.short_text import duration, params_line, short_text
+from bmbo.study.trial import measured_of
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,13 @@ class StudyReading:
     entries: tuple[LedgerEntry, ...]
     spent: float
     best: LedgerEntry | None
+    continued: ContinuedShare | None = None
+    nearest: str | None = None
+    shown_levels: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, chosen: ChosenStudy) -> "StudyReading":
         """Return what a study contains; raise ValueError if it does not exist, and create nothing."""
-        check_storage_exists(chosen.storage)
         ledger = Ledger.load(chosen.storage, chosen.name)
         record = ledger.read()
         best = record.history.best
@@ -49,7 +52,15 @@ class StudyReading:
             record.entries,
             record.history.spent,
             None if best is None else record.entries[best.number],
+            ContinuedShare.of(record.history) if ledger.problem.continues else None,
+            no_best_line(record.history) if best is None and record.history.at_top else None,
+            shown_levels(record.history),
         )
+
+    @property
+    def stopped(self) -> int:
+        """Return how many trials were stopped early."""
+        return sum(entry.stopped_from is not None for entry in self.entries)
 
     @property
     def planner(self) -> str | None:
@@ -65,8 +76,10 @@ class StudyReading:
             "state": entry.state,
             "level": query.level,
             "fidelity": self.problem.ladder[query.level].value,
-            "params": self.problem.space.decode(query.unit),
+            "params": dict(entry.params),
+            "user_attrs": dict(entry.user_attrs),
             "value": entry.trial.value,
+            **({"measured": dict(measured_of(self.problem, entry.trial))} if self.problem.constraints else {}),
             "cost": None if outcome is None else outcome.cost,
             "refunded": entry.trial.refunded,
             "seconds": None if outcome is None else outcome.seconds,
@@ -80,22 +93,6 @@ class StudyReading:
             "begun": None if entry.begun is None else entry.begun.isoformat(),
             "ended": None if entry.ended is None else entry.ended.isoformat(),
         }
-
-
-def check_storage_exists(storage: str) -> None:
-    """Raise ValueError if the storage is a file that does not exist, because opening it would create it."""
-    path = storage
-    if "://" in storage:
-        try:
-            url = make_url(storage)
-        except ArgumentError:
-            # The ledger reports what is wrong with the URL.
-            return
-        if url.get_backend_name() != "sqlite" or not url.database or url.database.startswith("file:"):
-            return
-        path = url.database
-    if not Path(path).exists():
-        raise ValueError(f"there is no storage {redacted(storage)}; is this the right folder?")
 
 
 def status(arguments: argparse.Namespace) -> int:
@@ -117,11 +114,21 @@ def status(arguments: argparse.Namespace) -> int:
     shown = [state for state in STATES if state != "dropped" or any(counts[state])]
     rows = [
         [level, fidelity.name, fidelity.cost, *(counts[state][level] for state in shown)]
-        for level, fidelity in enumerate(reading.problem.ladder.fidelities)
+        for level in reading.shown_levels
+        for fidelity in [reading.problem.ladder[level]]
     ]
     print(text_table(["level", "fidelity", costs, *shown], rows))
     print(f"cost spent: {short_text(reading.spent)}{_budget_text(reading)}")
-    print(f"best: {'none at the top fidelity yet' if reading.best is None else _trial_line(reading, reading.best)}")
+    if reading.continued is not None:
+        print(f"continued: {reading.continued.text}")
+    if reading.problem.constraints:
+        print(f"constraints: {', '.join(map(str, reading.problem.constraints))}")
+    if reading.stopped:
+        print(f"stopped early: {reading.stopped} trials, which count at the fidelity that they reached")
+    none = "none at the top fidelity yet" if reading.nearest is None else reading.nearest
+    print(f"best: {none if reading.best is None else _trial_line(reading.best)}")
+    if (method := reading.ledger.method) is not None:
+        print(f"method: {method['shown']}")
     failed = [entry for entry in reading.entries if entry.state == "failed"]
     if failed and (last := failed[-1].trial).outcome is not None:
         print(f"last failure: trial {last.number}: {last.outcome.error}; bmbo retry queues failed trials again")
@@ -144,9 +151,11 @@ def _status_json(reading: StudyReading, counts: dict[str, list[int]], running: S
         "study": reading.chosen.name,
         "storage": redacted(reading.chosen.storage),
         "direction": direction_of(reading.problem),
+        "method": (reading.ledger.method or {}).get("shown"),
         "trials": {state: sum(numbers) for state, numbers in counts.items()},
         "levels": levels,
         "spent": reading.spent,
+        "continued": None if reading.continued is None else asdict(reading.continued),
         "best": None if reading.best is None else reading.described(reading.best),
         "planner": None if planner is None else shown_owner(planner),
         "running": [reading.described(entry) | {"seconds": _seconds(entry)} for entry in running],
@@ -157,14 +166,15 @@ def best(arguments: argparse.Namespace) -> int:
     """Print the best configuration and return the exit code; raise ValueError if there is none yet."""
     reading = StudyReading.of(ChosenStudy.of(arguments))
     if reading.best is None:
+        if reading.nearest is not None:
+            raise ValueError(f"study {reading.chosen.name!r} has no feasible trial: {reading.nearest}")
         top = reading.problem.ladder[reading.problem.ladder.top].name
         raise ValueError(f"study {reading.chosen.name!r} has no finished trial at the top fidelity ({top}) yet")
     if arguments.json:
         print(json.dumps(reading.described(reading.best), indent=2))
     else:
         print(f"value  {reading.best.trial.value!r}  (trial {reading.best.trial.number})")
-        params = reading.problem.space.decode(reading.best.trial.query.unit)
-        print(text_table(["parameter", "value"], [[name, repr(value)] for name, value in params.items()]))
+        print(text_table(["parameter", "value"], [[name, repr(value)] for name, value in reading.best.params.items()]))
     return 0
 
 
@@ -179,11 +189,19 @@ def trials(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(chosen, indent=2))
         return 0
+    names = reading.problem.space.names
+    limited = [limit.name for limit in reading.problem.constraints]
+    known = ("number", "state", "level", "fidelity", "value", "cost")
     rows = [
-        [t["number"], t["state"], t["level"], t["fidelity"], t["value"], t["cost"], *t["params"].values(), t["error"]]
+        [
+            *(t[each] for each in known),
+            *(t["measured"].get(name) for name in limited),
+            *(t["params"].get(name, "") for name in names),
+            t["error"],
+        ]
         for t in chosen
     ]
-    head = ["trial", "state", "level", "fidelity", "value", "cost", *reading.problem.space.names, "error"]
+    head = ["trial", *known[1:], *limited, *names, "error"]
     print(text_table(head, rows))
     return 0
 
@@ -198,10 +216,15 @@ def export(arguments: argparse.Namespace) -> int:
         written = json.dumps(described, indent=2) + "\n"
     else:
         flat = [
-            {**{name: value for name, value in trial.items() if name != "params"}, **_named(trial["params"])}
+            {
+                **{name: value for name, value in trial.items() if name not in ("params", "user_attrs", "measured")},
+                **_named("params", trial["params"]),
+                **_named("measured", trial.get("measured", {})),
+                **_named("user_attrs", trial["user_attrs"]),
+            }
             for trial in described
         ]
-        head = list(flat[0]) if flat else ["number"]
+        head = list(dict.fromkeys(name for trial in flat for name in trial)) or ["number"]
         buffer = io.StringIO()
         writer = csv.DictWriter(buffer, head, lineterminator="\n")
         writer.writeheader()
@@ -215,13 +238,13 @@ def export(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _named(params: dict[str, Any]) -> dict[str, Any]:
+def _named(kind: str, values: dict[str, Any]) -> dict[str, Any]:
     # Named as in Optuna's trials_dataframe, because a parameter may be called "value".
-    return {f"params_{name}": value for name, value in params.items()}
+    return {f"{kind}_{name}": value for name, value in values.items()}
 
 
-def _trial_line(reading: StudyReading, entry: LedgerEntry) -> str:
-    params = params_line(reading.problem.space.decode(entry.trial.query.unit))
+def _trial_line(entry: LedgerEntry) -> str:
+    params = params_line(entry.params)
     return f"{short_text(entry.trial.value)} (trial {entry.trial.number}): {params}"
 
 

@@ -7,8 +7,8 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, replace
 from types import FrameType
 from typing import Any
@@ -16,9 +16,8 @@ from typing import Any
 from bmbo.cli.arguments import ChosenStudy, UsageError
 from bmbo.cli.command_objective import CommandObjective
 from bmbo.cli.objective_lookup import load_function
-from bmbo.cli.read_commands import check_storage_exists
 from bmbo.cli.study_file import method_of
-from bmbo.cli.text_output import ladder_table, print_message
+from bmbo.cli.text_output import ladder_table, print_message, prints_go_to_stderr
 from bmbo.ledger import redacted
 from bmbo.study import Study, create_study, load_study
 from bmbo.study.limits import Limits
@@ -53,24 +52,24 @@ def worker(arguments: argparse.Namespace) -> int:
     # Of many workers, each would say the same.
     study.answers = False
     more: dict[str, Any] = {} if arguments.grace is None else {"grace": arguments.grace}
-    with _interrupts() as interrupted:
-        _optimize(study, objective, options, show_progress_bar=False, **more)
+    stopped = _optimize(study, objective, options, show_progress_bar=False, **more)
     print_message(f"worker {os.getpid()} is done")
-    return INTERRUPTED if interrupted() else OK
+    return INTERRUPTED if stopped else OK
 
 
 def _drive(arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: bool = False) -> int:
     """Run a study, print what happens, and return the exit code."""
-    study, objective, options = _prepared(arguments, chosen, must_exist=must_exist)
-    if not arguments.json:
-        print(_announcement(study, options), flush=True)
-    # Printed with the report.
-    study.answers = False
-    with _interrupts() as interrupted:
-        _optimize(study, objective, options, show_progress_bar=sys.stderr.isatty() and not arguments.json)
-    found = _summary(study, stopped=interrupted())
+    # Objectives, and modules that are imported, may print: with --json, nothing but JSON is on standard output.
+    with prints_go_to_stderr() if arguments.json else nullcontext():
+        study, objective, options = _prepared(arguments, chosen, must_exist=must_exist)
+        if not arguments.json:
+            print(_announcement(study, options), flush=True)
+        # Printed with the report.
+        study.answers = False
+        stopped = _optimize(study, objective, options, show_progress_bar=sys.stderr.isatty() and not arguments.json)
+        found = _summary(study, stopped=stopped)
     print(json.dumps(found, indent=2) if arguments.json else _report(found, arguments, chosen))
-    return INTERRUPTED if interrupted() else OK
+    return INTERRUPTED if stopped else OK
 
 
 def _prepared(
@@ -78,8 +77,6 @@ def _prepared(
 ) -> tuple[Study, Objective, RunOptions]:
     """Return the study, the objective and the options of a run; find mistakes before anything is written."""
     objective = _objective(arguments, chosen)
-    if must_exist:
-        check_storage_exists(chosen.storage)
     if chosen.file is None:
         study = _opened(arguments, chosen, must_exist=True)
         last = study.last_run
@@ -89,6 +86,11 @@ def _prepared(
         study = _opened(arguments, chosen, must_exist=must_exist)
     if isinstance(objective, CommandObjective):
         objective.check(study.problem.space.names)
+        if study.problem.ladder.top and not objective.knows_its_level:
+            print_message(
+                "warning: the command uses neither {fidelity} nor {level}, so that every fidelity runs the same; is "
+                "one of them missing?"
+            )
     return study, objective, options
 
 
@@ -111,8 +113,10 @@ def _opened(arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: b
     file = chosen.file
     named = arguments.method or (None if file is None else file.method)
     method = None if named is None else method_of(named)
+    rule = arguments.feasible or (None if file is None else file.feasible)
+    feasible = None if rule is None else load_function(rule)
     if file is None or must_exist:
-        study = load_study(study_name=chosen.name, storage=chosen.storage, method=method)
+        study = load_study(study_name=chosen.name, storage=chosen.storage, method=method, feasible=feasible)
         if file is None:
             return study
     # Also for a study that exists, because the file and the storage must have the same problem.
@@ -125,13 +129,27 @@ def _opened(arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: b
         fidelities=file.ladder.fidelities,
         seed=file.seed,
         method=method,
+        continues=file.continues,
+        constraints=file.constraints,
+        feasible=feasible,
+        early_stopping=file.early_stopping,
     )
 
 
-def _optimize(study: Study, objective: Objective, options: RunOptions, *, show_progress_bar: bool, **more: Any) -> None:
+def _optimize(study: Study, objective: Objective, options: RunOptions, *, show_progress_bar: bool, **more: Any) -> bool:
+    """Run a study, and return whether Ctrl-C stopped it; raise Terminated after a request to end at once."""
     given = {each.name: getattr(options, each.name) for each in fields(options) if each.name != "catch"}
-    catch = (Exception,) if options.catch else ()
-    study.optimize(objective, **given, catch=catch, show_progress_bar=show_progress_bar, **more)
+    catch = (Exception, SystemExit) if options.catch else ()
+    with _ends_on_request():
+        try:
+            study.optimize(objective, **given, catch=catch, show_progress_bar=show_progress_bar, **more)
+        except SystemExit as end:
+            raise RuntimeError(f"an objective called sys.exit({end.code!r}), which ended the run") from end
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            return True
+    return False
 
 
 def _announcement(study: Study, options: RunOptions) -> str:
@@ -192,7 +210,7 @@ def _report(found: dict[str, Any], arguments: argparse.Namespace, chosen: Chosen
     if found["interrupted"]:
         objective = "" if arguments.objective is None else f" --objective {arguments.objective}"
         lines.append(f"go on:  bmbo resume {which}{objective}")
-    lines.append(f"look:   bmbo status {which};  bmbo trials {which}")
+    lines.append(f"look:   bmbo status {which};  bmbo trials {which};  bmbo report {which}")
     return "\n".join(lines)
 
 
@@ -204,30 +222,18 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def _interrupts() -> Generator[Callable[[], bool], None, None]:
-    """Yield a function that returns whether Ctrl-C was pressed inside this context; call it after the end.
-
-    The run itself stops after the first Ctrl-C and ends without an exception, so its end does not tell.
-    """
+def _ends_on_request() -> Generator[None, None, None]:
+    """Raise Terminated inside this context when the signal TERM arrives; only a main thread can listen."""
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
+        yield
         return
-    reader, writer = os.pipe()
-    for end in (reader, writer):
-        os.set_blocking(end, False)
 
     def terminated(number: int, frame: FrameType | None) -> None:
         del number, frame
         raise Terminated
 
-    descriptor = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     handler = signal.signal(signal.SIGTERM, terminated)
-    seen = bytearray()
     try:
-        yield lambda: signal.SIGINT in seen
+        yield
     finally:
         signal.signal(signal.SIGTERM, handler)
-        signal.set_wakeup_fd(descriptor)
-        os.close(writer)
-        seen += os.read(reader, 4096)
-        os.close(reader)

@@ -9,11 +9,24 @@ from typing import Any, cast, get_args
 from bmbo import methods
 from bmbo.cli.command_objective import LAST_LINE, CommandObjective
 from bmbo.cli.toml_with_lines import Kinds, Place, TomlError, TomlSource, suggestion, table_title
-from bmbo.problem import Categorical, Fidelity, Float, Int, Ladder, Parameter, Space
-from bmbo.problem.number_checks import whole_number
+from bmbo.problem import (
+    Categorical,
+    Constraint,
+    Fidelity,
+    FidelityRange,
+    Float,
+    Int,
+    Ladder,
+    Number,
+    Parameter,
+    Problem,
+    Space,
+    as_constraints,
+)
+from bmbo.problem.number_checks import seed_number
 from bmbo.protocols import Policy
+from bmbo.study.readable_study import Direction
 from bmbo.study.run_options import RunOptions, run_option_kinds
-from bmbo.study.study import Direction
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 """The form of the name of an objective: module:function."""
@@ -25,13 +38,26 @@ STUDY_FIELDS: Mapping[str, Kinds] = {
     "direction": (str,),
     "seed": (int,),
     "method": (str,),
+    "continues": (bool,),
+    "feasible": (str,),
+    "early_stopping": (bool,),
 }
+EVERY_KIND: Mapping[str, Kinds] = {"when": (dict,), "prior": (dict,)}
 PARAMETER_KINDS: Mapping[str, tuple[Callable[..., Parameter], Mapping[str, Kinds], tuple[str, ...]]] = {
-    "float": (Float, {"low": NUMBER, "high": NUMBER, "log": (bool,), "step": NUMBER}, ("low", "high")),
-    "int": (Int, {"low": (int,), "high": (int,), "log": (bool,), "step": (int,)}, ("low", "high")),
-    "categorical": (Categorical, {"choices": (list,), "ordered": (bool,)}, ("choices",)),
+    "float": (Float, {"low": NUMBER, "high": NUMBER, "log": (bool,), "step": NUMBER, **EVERY_KIND}, ("low", "high")),
+    "int": (Int, {"low": (int,), "high": (int,), "log": (bool,), "step": (int,), **EVERY_KIND}, ("low", "high")),
+    "categorical": (Categorical, {"choices": (list,), "ordered": (bool,), **EVERY_KIND}, ("choices",)),
 }
 FIDELITY_FIELDS: Mapping[str, Kinds] = {"value": (int, float, str, bool), "cost": (int, float, str), "name": (str,)}
+RANGE_FIELDS: Mapping[str, Kinds] = {
+    "low": NUMBER,
+    "high": NUMBER,
+    "log": (bool,),
+    "cost": (str,),
+    "power": NUMBER,
+    "levels": (int,),
+}
+"""The fields of [fidelities], a range in place of a list."""
 OBJECTIVE_FIELDS: Mapping[str, Kinds] = {
     "function": (str,),
     "command": (str, list),
@@ -40,7 +66,7 @@ OBJECTIVE_FIELDS: Mapping[str, Kinds] = {
     "env": (dict,),
 }
 REQUIRED_TABLES = ("study", "space", "fidelities", "objective")
-TABLES = (*REQUIRED_TABLES, "run")
+TABLES = (*REQUIRED_TABLES, "constraints", "run")
 METHOD_NAMES: tuple[str, ...] = tuple(methods.__all__)
 """The names of all methods, which are those of their functions."""
 
@@ -58,7 +84,11 @@ class StudyFile:
     storage: str | None = field(default=None, repr=False)
     direction: Direction = "minimize"
     seed: int = 0
-    method: str = "screening"
+    method: str | None = None
+    continues: bool = False
+    feasible: str | None = None
+    constraints: Mapping[str, tuple[str, Number]] = field(default_factory=dict[str, tuple[str, Number]])
+    early_stopping: bool = False
     run: RunOptions = field(default_factory=RunOptions)
 
     @classmethod
@@ -69,7 +99,10 @@ class StudyFile:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             raise TomlError(f"there is no study file {path}") from None
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            # Without the path, which may be too long for a message to be repeated in it.
+            raise TomlError(f"{path} cannot be read: {error.strerror or error}") from None
+        except UnicodeDecodeError as error:
             raise TomlError(f"{path} cannot be read: {error}") from None
         return _study(TomlSource(path, text))
 
@@ -94,17 +127,25 @@ def _study(source: TomlSource) -> StudyFile:
     if study.get("direction", "minimize") not in get_args(Direction):
         message = f"direction in [study] must be 'minimize' or 'maximize', got {study['direction']!r}"
         raise source.error(("study", "direction"), message)
-    source.build(("study",), whole_number, name="seed", value=study.get("seed", 0), at_least=0)
+    source.build(("study",), seed_number, value=study.get("seed", 0))
     if "method" in study and study["method"] not in METHOD_NAMES:
         message = f"unknown method {study['method']!r} in [study]{suggestion(study['method'], METHOD_NAMES)}"
         raise source.error(("study", "method"), message)
-    space = _space(source)
+    space, ladder, continues = _space(source), _ladder(source), study.get("continues", False)
+    source.build(("study", "continues"), lambda: Problem(space, ladder, continues=continues))
+    if "feasible" in study and not FUNCTION.fullmatch(study["feasible"]):
+        raise source.error(
+            ("study", "feasible"), f"feasible in [study] must be 'module:name', got {study['feasible']!r}"
+        )
+    stops = study.get("early_stopping", False)
+    source.build(("study", "early_stopping"), lambda: Problem(space, ladder, early_stopping=stops))
     run = source.table(("run",), source.values.get("run", {}), run_option_kinds())
     return StudyFile(
         path=source.path,
         space=space,
-        ladder=_ladder(source),
+        ladder=ladder,
         objective=_objective(source, space),
+        constraints=_constraints(source),
         run=source.build(("run",), RunOptions, **run),
         **study,
     )
@@ -126,11 +167,14 @@ def _space(source: TomlSource) -> Space:
         table = source.table(place, values, {"type": (str,), **fields}, required)
         chosen = {field: value for field, value in table.items() if field != "type"}
         parameters[name] = source.build(place, make, **chosen)
-    return Space(parameters)
+    return source.build(("space",), lambda: Space(parameters))
 
 
 def _ladder(source: TomlSource) -> Ladder:
     described = cast(list[Any], source.values["fidelities"])
+    if isinstance(described, dict) and described:
+        table = source.table(("fidelities",), described, RANGE_FIELDS, ("low", "high"))
+        return source.build(("fidelities",), lambda **fields: Ladder(FidelityRange(**fields)), **table)
     if not isinstance(described, list) or not described:
         raise source.error(("fidelities",), "at least one fidelity is needed, as a table [[fidelities]]")
     fidelities: list[Fidelity] = []
@@ -142,6 +186,14 @@ def _ladder(source: TomlSource) -> Ladder:
             raise source.error((*place, "cost"), message)
         fidelities.append(source.build(place, Fidelity, **table))
     return source.build(("fidelities",), lambda: Ladder(fidelities))
+
+
+def _constraints(source: TomlSource) -> Mapping[str, tuple[str, Number]]:
+    described = source.values.get("constraints", {})
+    if not isinstance(described, dict):
+        raise source.error(("constraints",), f"[constraints] must be a table, got {described!r}")
+    limits: tuple[Constraint, ...] = source.build(("constraints",), lambda: as_constraints(described))
+    return {limit.name: (limit.relation, limit.bound) for limit in limits}
 
 
 def _objective(source: TomlSource, space: Space) -> str | CommandObjective:

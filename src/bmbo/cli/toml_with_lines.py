@@ -37,6 +37,9 @@ class TomlSource:
             self.values = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise self._syntax_error(lines, str(error)) from None
+        except (RecursionError, ValueError) as error:
+            # Tables that are nested too deeply, and whole numbers of thousands of digits.
+            raise TomlError(f"{path} cannot be read: {error}") from None
         self._lines = _line_numbers(lines)
 
     def _syntax_error(self, lines: list[str], message: str) -> TomlError:
