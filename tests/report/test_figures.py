@@ -17,9 +17,9 @@ from bmbo.report.last_batch_figure import last_batch_figure, relative_rates
 from bmbo.report.levels_figure import levels_figure
 from bmbo.report.model_view import ModelView, centre_of, importances, level_correlations, shared_points
 from bmbo.report.parameter_axes import axis_of
-from bmbo.report.plot_style import level_colours, safe, value_range
+from bmbo.report.plot_style import axis_layout, level_colours, safe, value_range
 from bmbo.report.progress_figure import hidden_dots, new_bests, progress_figure, progress_of, shown_dots
-from bmbo.report.report_data import LastBatch, spread_out
+from bmbo.report.report_data import LastBatch, short_number, spread_out, with_deviation
 from bmbo.report.slice_figures import common_range, pair_figure, pair_of, slice_figure, slice_of
 from bmbo.report.spending_figure import spending_figure, spending_of
 from bmbo.report.timeline_figure import Run, side_by_side, timeline_figure, timeline_of
@@ -413,3 +413,38 @@ def test_every_level_has_its_own_colour_and_the_top_always_the_same():
 def test_an_even_spread_has_the_first_and_the_last():
     assert spread_out(5, 9).tolist() == [0, 1, 2, 3, 4]
     assert spread_out(100, 3).tolist() == [0, 50, 99]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (15004.0, "15004"),
+        (123456789.0, "123456789"),
+        (1e9, "1e+09"),
+        (0.123456, "0.1235"),
+        (9999.4, "9999"),
+        (-2e4, "-20000"),
+    ],
+)
+def test_large_numbers_are_written_out(number, text):
+    assert short_number(number) == text
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "text"),
+    [
+        (-0.2594, 0.911, "-0.26 ± 0.91"),
+        (0.0170459, 0.0015, "0.0170 ± 0.0015"),
+        (1234.5, 120.0, "1234 ± 120"),
+        (0.5, 0.0, "0.5 ± 0"),
+        (1e8, 2e7, "100000000 ± 2e+07"),
+    ],
+)
+def test_a_prediction_has_no_more_digits_than_its_deviation_leaves(mean, std, text):
+    assert with_deviation(mean, std) == text
+
+
+@pytest.mark.parametrize(("low", "high", "step"), [(1e-5, 1e-1, 1), (1e-9, 1.0, 2), (0.1, 0.5, None)])
+def test_a_logarithmic_axis_has_ticks_at_powers_of_ten_alone_if_it_has_some(low, high, step):
+    axis = axis_of(bmbo.Space({"rate": bmbo.Float(low, high, log=True)}), "rate", 41)
+    assert axis_layout(axis).get("dtick") == step

@@ -38,6 +38,7 @@ STUDIES = {
     "failures": lambda: explained(record(60, fails=lambda number: number % 3 == 0)),
     "only failures": lambda: explained(record(10, fails=lambda _: True)),
     "one level": lambda: explained(record(40, problem_of(levels=(bmbo.Fidelity("full", cost=2),)))),
+    "one level, five trials": lambda: explained(record(5, problem_of(levels=(bmbo.Fidelity("full", cost=2),)))),
     "large is good": lambda: explained(record(40, problem_of(maximise=True))),
     "a value that exploded": lambda: explained(record(40, objective=lambda unit, _: 10.0 ** (12 * unit[0]))),
 }
@@ -62,6 +63,9 @@ def test_every_figure_is_drawn_and_nothing_complains(browser, report, size):
         assert all(figure.evaluate(marks) for figure in seen.page.locator(".figure").all())
         assert seen.said == []
         assert seen.fetched == [report.as_uri()]
+        # No label of a bar stands on its end.
+        turned = "figure => figure.querySelectorAll('.bartext[transform*=\"rotate(-90\"]').length"
+        assert not any(figure.evaluate(turned) for figure in seen.page.locator(".figure").all())
         # A page that is wider than its window scrolls sideways.
         width = seen.page.evaluate("document.documentElement.scrollWidth")
         assert width <= SIZES[size][0]

@@ -180,13 +180,13 @@ def test_the_header_says_why_something_else_than_the_best_is_recommended():
         assert found is not None
         return found
 
-    assert said(best, 1.1) == "The recommendation is the best observed configuration; 1.1 ± 0.25 is expected of it."
+    assert said(best, 1.1) == "The recommendation is the best observed configuration; 1.10 ± 0.25 is expected of it."
     assert said(other, 1.2) == (
-        "The recommendation is trial 1, which gave 1.5; 1.2 ± 0.25 is expected of it. Here trial 0 gave 1, but the "
+        "The recommendation is trial 1, which gave 1.5; 1.20 ± 0.25 is expected of it. Here trial 0 gave 1, but the "
         "model takes a part of that for luck."
     )
-    assert "not been run at the top. 0.8 ± 0.25 is expected of it: better than the best observed 1." in said(new, 0.8)
-    assert "1.3 ± 0.25 is expected of it: here trial 0 gave 1, but the model" in said(new, 1.3)
+    assert "not been run at the top. 0.80 ± 0.25 is expected of it: better than the best observed 1." in said(new, 0.8)
+    assert "1.30 ± 0.25 is expected of it: here trial 0 gave 1, but the model" in said(new, 1.3)
     assert "rests on cheaper trials alone" in said(new, 1.3, known=entries[2:])
     own = modelled(data_of(entries, recommendation=Recommendation(other, 1.2, 0.25)))
     assert re.search(r"for luck and expects [\d.]+ of it", headline(own).recommended or "")

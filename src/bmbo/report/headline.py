@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from bmbo.history import TrialRecord
+from bmbo.history.continued_share import ContinuedShare
 from bmbo.history.same_point import same_configuration
+from bmbo.problem.likely import prior_text
+from bmbo.problem.spread_levels import ladder_text
 from bmbo.protocols import Recommendation
 from bmbo.report.model_view import ModelView
-from bmbo.report.report_data import ReportData, short_number, short_value
+from bmbo.report.report_data import ReportData, short_number, short_value, with_deviation
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ def headline_of(data: ReportData, view: ModelView | None) -> Headline:
     best, found = data.history.best, data.recommendation
     return Headline(
         _facts(data),
-        _best_text(best),
+        _best_text(data, best),
         None if found is None else _recommended_text(data, found, best, view),
         _configurations(data, best, found),
     )
@@ -48,20 +51,48 @@ def _facts(data: ReportData) -> tuple[tuple[str, str], ...]:
     share = f" ({history.spent / data.total_cost:.0%})" if data.total_cost else ""
     most = "" if data.n_trials is None else f" of {data.n_trials}"
     goal = "large" if data.problem.maximise else "small"
-    levels = ", ".join(f"{each.name} (cost {short_number(float(each.cost))})" for each in ladder.fidelities)
     parts = [f"{len(history.done)} with a value", f"{len(history.failed)} failed", f"{len(history.pending)} in flight"]
+    stopped = sum(entry.stopped_from is not None for entry in data.entries)
+    reports = sum(len(known) for known in history.reports.values())
+    on_the_way = (("Reported on the way", f"{reports} values, and {stopped} trials stopped early"),) if reports else ()
+    continued = (("Continued", ContinuedShare.of(history).text),) if history.problem.continues else ()
+    space = data.problem.space
+    beliefs = [(name, prior) for name, param in space.params if (prior := getattr(param, "prior", None)) is not None]
+    believed = (("Believed", "; ".join(f"{name} {prior_text(prior)}" for name, prior in beliefs)),) if beliefs else ()
     return (
         ("Goal", f"{goal} values at {ladder[ladder.top].name}, the top fidelity"),
-        ("Fidelities", levels),
+        ("Fidelities", ladder_text(ladder)),
         ("Parameters", str(len(data.problem.space.params))),
+        *believed,
         ("Cost", f"{short_number(history.spent)}{limit}{unit} spent{share}"),
         ("Trials", f"{len(history.trials)}{most}: {', '.join(parts)}"),
+        *continued,
+        *_constraints(data),
+        *on_the_way,
         ("Kept in", data.storage),
         ("Page made", f"{data.made:%Y-%m-%d %H:%M}"),
     )
 
 
-def _best_text(best: TrialRecord | None) -> str:
+def _constraints(data: ReportData) -> tuple[tuple[str, str], ...]:
+    """Return what must be kept, and how many trials at the top keep it."""
+    history, problem = data.history, data.problem
+    found: list[tuple[str, str]] = []
+    if problem.constraints:
+        kept = sum(history.keeps_constraints(trial) for trial in history.at_top)
+        limits = ", ".join(map(str, problem.constraints))
+        found.append(("Constraints", f"{limits}; kept by {kept} of {len(history.at_top)} trials at the top"))
+    if problem.feasible is not None:
+        found.append(("Feasible", f"only what {problem.feasible.name} allows"))
+    return tuple(found)
+
+
+def _best_text(data: ReportData, best: TrialRecord | None) -> str:
+    nearest = data.history.least_infeasible if data.problem.constraints and best is None else None
+    if nearest is not None:
+        measured = zip(data.problem.constraints, nearest.outcome.measured if nearest.outcome else (), strict=False)
+        shown = ", ".join(f"{limit.name} = {short_number(value)}" for limit, value in measured)
+        return f"No trial at the top fidelity keeps all constraints; trial {nearest.number} comes nearest ({shown})."
     if best is None or best.value is None:
         return "No trial has given a value at the top fidelity yet."
     return f"The best observed value at the top fidelity is {short_number(best.value)}, of trial {best.number}."
@@ -69,10 +100,10 @@ def _best_text(best: TrialRecord | None) -> str:
 
 def _recommended_text(data: ReportData, found: Recommendation, best: TrialRecord | None, view: ModelView | None) -> str:
     """Return what is recommended, and why it is or is not the best observed configuration."""
-    predicted = f"{short_number(found.mean)} ± {found.std:.2g}"
+    predicted = with_deviation(found.mean, found.std)
     if best is None or best.value is None:
         return f"The recommendation rests on cheaper trials alone: {predicted} is expected at the top."
-    at_top = [trial for trial in data.history.done if trial.query.level == data.problem.ladder.top]
+    at_top = [trial for trial in data.history.at_top if data.history.keeps_constraints(trial)]
     unit = _recorded(data, found)
     runs = [trial for trial in at_top if same_configuration(trial.query.unit, unit)]
     if any(trial.number == best.number for trial in runs):
@@ -104,7 +135,7 @@ def _configurations(
 
 
 def _shown(config: Mapping[str, Any], name: str) -> str:
-    return short_value(config[name]) if config else "-"
+    return short_value(config[name]) if name in config else "-"
 
 
 def _recorded(data: ReportData, found: Recommendation) -> tuple[float, ...]:

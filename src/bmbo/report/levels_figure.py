@@ -1,5 +1,7 @@
 """Draw how the values of the levels go together."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -11,16 +13,20 @@ from bmbo.report.report_data import ReportData
 COLOURS = [[0.0, "#b91c1c"], [0.5, "#ffffff"], [1.0, "#1d4ed8"]]
 
 
-def levels_figure(data: ReportData, model: Floats | None, shared: SharedPoints) -> go.Figure:
+def levels_figure(
+    data: ReportData, model: Floats | None, shared: SharedPoints, levels: Sequence[int] | None = None
+) -> go.Figure:
     """Return the figure: a square for each two levels.
 
     Args:
         data: of the study.
         model: the correlations that the model sees [m m]; None shows those of the ranks of shared points.
         shared: how the observed values go together.
+        levels: that are compared, all by default.
     """
     correlation = shared.rank if model is None else model
-    names = [safe(name, 16) for name in data.level_names]
+    levels = range(data.problem.ladder.num_levels) if levels is None else levels
+    names = [safe(data.level_names[level], 16) for level in levels]
     places = list(range(len(names)))
     texts = [[_text(correlation, shared, one, other, model is not None) for other in places] for one in places]
     shown = np.where(np.eye(len(names), dtype=bool), 1.0, correlation)

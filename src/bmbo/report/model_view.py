@@ -75,21 +75,22 @@ def random_points(problem: Problem, num: int) -> Floats:
     return space.snap(np.random.default_rng(0).random((num, space.dim)))
 
 
-def level_correlations(view: ModelView) -> Floats:
-    """Return how the values of each two levels go together over the space, as the model sees it [m m].
+def level_correlations(view: ModelView, levels: Sequence[int] | None = None) -> Floats:
+    """Return how the values of each two of the levels, or of all, go together over the space in the model [m m].
 
     It is the expected covariance over points under the posterior, divided by the deviations: the covariance of the
     predicted means, and that of what is still unknown. What is unknown but the same at all points does not count.
     """
-    num_levels = view.problem.ladder.num_levels
+    levels = range(view.problem.ladder.num_levels) if levels is None else levels
+    num_levels = len(levels)
     points = random_points(view.problem, NUM_PLACES)
     total = np.zeros((num_levels, num_levels))
     for part, weight in zip(view.posteriors.parts, view.posteriors.weights, strict=True):
-        means = np.array([part.moments(points, level)[0][:, 0] for level in range(num_levels)])
+        means = np.array([part.moments(points, level)[0][:, 0] for level in levels])
         joint = np.atleast_2d(np.cov(means, bias=True))
         for one in range(num_levels):
             for other in range(num_levels):
-                unknown = part.covariance(points, one, points, other)
+                unknown = part.covariance(points, levels[one], points, levels[other])
                 joint[one, other] += unknown.diagonal().mean() - unknown.mean()
         deviation = np.sqrt(np.maximum(joint.diagonal(), 1e-300))
         total += weight * joint / np.outer(deviation, deviation)
@@ -114,13 +115,17 @@ class SharedPoints:
         return bool(np.isfinite(self.rank[~np.eye(len(self.rank), dtype=bool)]).any())
 
 
-def shared_points(history: History) -> SharedPoints:
-    """Return how the values of each two levels go together at the points that both have."""
-    num_levels = history.problem.ladder.num_levels
+def shared_points(history: History, levels: Sequence[int] | None = None) -> SharedPoints:
+    """Return how the values of each two of the levels, or of all, go together at the points that both have."""
+    levels = range(history.problem.ladder.num_levels) if levels is None else levels
+    num_levels = len(levels)
     values: list[dict[bytes, float]] = [{} for _ in range(num_levels)]
+    place = {level: place for place, level in enumerate(levels)}
     for trial in history.done:
-        if trial.value is not None:
-            values[trial.query.level][point_key(np.round(np.asarray(trial.query.unit, np.float64), 9))] = trial.value
+        if trial.value is not None and trial.query.level in place:
+            values[place[trial.query.level]][point_key(np.round(np.asarray(trial.query.unit, np.float64), 9))] = (
+                trial.value
+            )
     rank, num = np.full((num_levels, num_levels), np.nan), np.zeros((num_levels, num_levels))
     for one in range(num_levels):
         for other in range(num_levels):

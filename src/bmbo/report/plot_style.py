@@ -18,6 +18,11 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-ser
 
 MOST_LABELS = 16
 """Labels of choices that an axis has room for."""
+FEWEST_DECADES, MOST_DECADES = 2.0, 6
+"""Powers of ten along a logarithmic axis, from which on nothing else has a tick, and at most with one each."""
+FONT_SIZE = 13
+POWER_SIZE = 10
+"""Plotly draws powers larger than it is told."""
 LOG_RATIO = 100.0
 """Ratio of positive values from which an axis of values is logarithmic."""
 CUT_RATIO = 3.0
@@ -46,7 +51,7 @@ def figure_of(traces: Sequence[Any], height: int = 380, **layout: Any) -> go.Fig
         "template": EMPTY_TEMPLATE,
         "height": height,
         "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
-        "font": {"family": FONT, "size": 13, "color": INK},
+        "font": {"family": FONT, "size": FONT_SIZE, "color": INK},
         "paper_bgcolor": "white",
         "plot_bgcolor": "white",
         "hovermode": "closest",
@@ -65,7 +70,7 @@ def axis_layout(axis: ParameterAxis) -> dict[str, Any]:
     """Return how plotly draws the axis of a parameter."""
     layout: dict[str, Any] = {"title": {"text": safe(axis.name)}}
     if not axis.choices:
-        return {**layout, "type": "log" if axis.is_log else "linear", "exponentformat": "power"}
+        return {**layout, **(_log_ticks(axis.places) if axis.is_log else {"type": "linear"})}
     step = math.ceil(len(axis.choices) / MOST_LABELS)
     shown = list(range(0, len(axis.choices), step))
     return {
@@ -75,6 +80,15 @@ def axis_layout(axis: ParameterAxis) -> dict[str, Any]:
         "ticktext": [safe(axis.labels[place], 16) for place in shown],
         "range": [-0.5, len(axis.choices) - 0.5],
     }
+
+
+def _log_ticks(places: Floats) -> dict[str, Any]:
+    """Return a logarithmic axis: a tick at each power of ten if it has some, in the size of the other ticks."""
+    layout: dict[str, Any] = {"type": "log", "exponentformat": "power"}
+    decades = math.log10(float(places.max() / places.min()))
+    if decades < FEWEST_DECADES:
+        return layout
+    return {**layout, "dtick": math.ceil(decades / MOST_DECADES), "tickfont": {"size": POWER_SIZE}}
 
 
 def value_range(values: Floats, sign: float) -> tuple[Literal["linear", "log"], list[float] | None, int]:

@@ -39,7 +39,8 @@ def progress_of(data: ReportData) -> Progress:
     spent = np.array([cost for cost, entry in zip(costs, data.told, strict=True) if entry.trial.value is not None])
     level = np.array([entry.trial.query.level for entry in data.done], np.intp)
     value = values_of(data.done)
-    best = sign * np.maximum.accumulate(np.where(level == top, sign * value, -np.inf))
+    kept = np.array([data.history.keeps_constraints(entry.trial) for entry in data.done], np.bool_)
+    best = sign * np.maximum.accumulate(np.where((level == top) & kept, sign * value, -np.inf))
     number = np.array([entry.trial.number for entry in data.done], np.intp)
     return Progress(number, level, value, spent.astype(np.float64), np.where(np.isfinite(best), best, np.nan))
 

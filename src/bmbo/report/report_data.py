@@ -1,5 +1,6 @@
 """Hold all that a report is made from. Everything else in this folder is computed from it, without side effects."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -105,8 +106,16 @@ def spread_out(num: int, most: int) -> Integers:
 
 
 def short_number(value: Number) -> str:
-    """Return a number as text with four digits."""
-    return f"{value:.4g}"
+    """Return a number as text with four digits; numbers of up to nine digits are written out."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def with_deviation(mean: float, std: float) -> str:
+    """Return a prediction as text: no more digits than its standard deviation leaves."""
+    if not 1e-4 < std < 1e4:
+        return f"{short_number(mean)} ± {std:.2g}"
+    places = max(0, 1 - math.floor(math.log10(std)))
+    return f"{mean:.{places}f} ± {std:.{places}f}"
 
 
 def short_value(value: object) -> str:

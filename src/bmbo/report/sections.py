@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from bmbo.history.shown_levels import compared_levels
 from bmbo.report import calibration_figure as calibrations
 from bmbo.report import slice_figures as slices
 from bmbo.report.failures import MOST_GROUPS, failure_groups
@@ -150,10 +151,11 @@ def _failures(data: ReportData) -> Sequence[Section]:
 def _levels(data: ReportData, view: ModelView | None) -> Sequence[Section]:
     if data.problem.ladder.num_levels < 2 or not data.done:
         return ()
-    shared = shared_points(data.history)
+    levels = compared_levels(data.history)
+    shared = shared_points(data.history, levels)
     if view is None and not shared.is_known:
         return ()
-    model = None if view is None else level_correlations(view)
+    model = None if view is None else level_correlations(view, levels)
     scale = "1 means that a level orders configurations as the other does, 0 that it says nothing about it."
     source = (
         "The numbers are correlations of ranks at configurations that were run at both levels."
@@ -167,7 +169,7 @@ def _levels(data: ReportData, view: ModelView | None) -> Sequence[Section]:
             "levels",
             "How the levels relate",
             f"Look at the last row: {scale}",
-            (levels_figure(data, model, shared),),
+            (levels_figure(data, model, shared, levels),),
             (source,),
             is_narrow=True,
         ),
@@ -216,7 +218,7 @@ def _slices(data: ReportData, view: ModelView) -> Sequence[Section]:
     if centre is None:
         return ()
     importance = importances(view)
-    names = list(importance)
+    names = [name for name in importance if name in data.problem.space.decode(centre)]
     found = [slices.slice_of(view, centre, name) for name in names[: slices.NUM_SLICES]]
     bounds = slices.common_range(data, found)
     where = "the recommendation" if data.recommendation is not None else "the best configuration so far"

@@ -68,6 +68,7 @@ def importance_figure(importance: Mapping[str, float]) -> go.Figure:
         marker={"color": TOP_COLOUR},
         text=[f"{share:.0%}" for _, share in shown],
         textposition="auto",
+        textangle=0,
         hoverinfo="skip",
     )
     figure = figure_of([bar], 70 + 28 * max(len(shown), 2), showlegend=False)
@@ -93,7 +94,8 @@ def slice_figure(data: ReportData, found: Slice, bounds: Sequence[float]) -> go.
     """Return the figure: the mean with a band of one deviation, and the trials at the top as dots."""
     axis, band = found.axis, found.band
     mode = "lines+markers" if axis.choices or len(axis.places) <= 12 else "lines"
-    seen = [data.at_top[place] for place in spread_out(len(data.at_top), MOST_DOTS)]
+    having = _having(data, data.at_top, axis.name)
+    seen = [having[place] for place in spread_out(len(having), MOST_DOTS)]
     traces = [
         go.Scatter(
             x=[*axis.places, *axis.places[::-1]],
@@ -131,7 +133,8 @@ def slice_figure(data: ReportData, found: Slice, bounds: Sequence[float]) -> go.
 def pair_figure(data: ReportData, found: Pair) -> go.Figure:
     """Return the figure: the mean as colours, the trials at the top as dots, and the recommendation as a star."""
     sign = data.problem.sign
-    seen = sorted(data.at_top, key=lambda entry: -sign * (entry.trial.value or 0.0))[:MOST_BEST]
+    having = _having(data, _having(data, data.at_top, found.first.name), found.second.name)
+    seen = sorted(having, key=lambda entry: -sign * (entry.trial.value or 0.0))[:MOST_BEST]
     smooth = not (found.first.choices or found.second.choices)
     surface: Any = go.Contour if smooth else go.Heatmap
     more: dict[str, Any] = {"ncontours": 18, "line": {"width": 0.4}} if smooth else {}
@@ -165,6 +168,13 @@ def pair_figure(data: ReportData, found: Pair) -> go.Figure:
     figure.update_xaxes(axis_layout(found.first))
     figure.update_yaxes(axis_layout(found.second))
     return figure
+
+
+def _having(data: ReportData, entries: Sequence[LedgerEntry], name: str) -> Sequence[LedgerEntry]:
+    """Return the trials whose configuration has a parameter."""
+    if data.problem.space.tree is None:
+        return entries
+    return [entry for entry in entries if name in data.problem.space.decode(entry.trial.query.unit)]
 
 
 def _places(data: ReportData, entries: Sequence[LedgerEntry], axis: ParameterAxis) -> list[float]:

@@ -14,6 +14,8 @@ FAILED_COLOUR = "#111827"
 MOST_LANES = 64
 """Lanes that the figure shows."""
 MOST_LABELS = 40
+MOST_TICKS = 4
+"""Times along the axis: a telephone has room for no more."""
 MOST_ENDS = 200
 """Runs up to which their ends are drawn."""
 
@@ -112,7 +114,7 @@ def timeline_figure(data: ReportData, lanes: Sequence[Lane]) -> go.Figure:
     names = [safe(lane.worker, 22) for lane in shown]
     first = [place for place, name in enumerate(names) if place == 0 or names[place - 1] != name]
     labelled = first if len(first) <= MOST_LABELS else first[:: 1 + len(first) // MOST_LABELS]
-    figure.update_xaxes(type="date")
+    figure.update_xaxes(type="date", nticks=MOST_TICKS, tickangle=0)
     figure.update_yaxes(
         tickvals=labelled,
         ticktext=[names[place] for place in labelled],

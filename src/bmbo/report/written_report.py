@@ -10,11 +10,13 @@ from bmbo.report.report_data import ReportData
 MARK = b'name="generator" content="bmbo report"'
 """Is at the beginning of every page, so that a page of an earlier report may be replaced."""
 WHERE_THE_MARK_IS = 1000
+LONGEST_NAME = 100
+"""How many characters of a study's name its page has by default: files of most systems may have 255 bytes."""
 
 
 def report_path(study_name: str) -> Path:
     """Return where the page of a study goes by default: NAME.html in the working directory."""
-    return Path(f"{re.sub(r'[^A-Za-z0-9._-]+', '_', study_name)}.html")
+    return Path(f"{re.sub(r'[^A-Za-z0-9._-]+', '_', study_name)[:LONGEST_NAME]}.html")
 
 
 def check_report(path: Path) -> None:
