@@ -50,13 +50,14 @@ def main() -> None:
         storage="sqlite:///checkpoints.db",
         load_if_exists=True,
         space={"learning_rate": bmbo.Float(1e-3, 1.0, log=True), "momentum": bmbo.Float(0.0, 0.95)},
+        # The costs are those of the whole training. What goes on from a lower level pays only the difference.
         fidelities=[bmbo.Fidelity(2, cost=2), bmbo.Fidelity(8, cost=8), bmbo.Fidelity(32, cost=32)],
+        continues=True,
     )
-    # A configuration that is known to work, at every level. The second and third continue from the one before.
-    if not study.trials:
-        for level in range(3):
-            study.enqueue({"learning_rate": 0.1, "momentum": 0.5}, level=level)
     study.optimize(objective, n_trials=given.n_trials, catch=(FloatingPointError,), keep_checkpoints="useful")
+    above = [trial for trial in study.trials if trial.level > 0]
+    continued = [trial for trial in above if trial.resume_from is not None]
+    print(f"{len(continued)} of {len(above)} trials above the lowest level went on from a lower one")
     print(f"best error {study.best_value:.4f} with {dict(study.best_params)}")
 
 

@@ -11,14 +11,14 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler, RandomSampler
-from optuna.search_space import intersection_search_space
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bmbo.history import History, Query
-from bmbo.integration.optuna_trials import Steps, TrialPlan, history_of, known_params, usable
+from bmbo.integration.optuna_trials import Steps, TrialPlan, history_of, known_params, known_space, needed_names
 from bmbo.ledger.attribute_keys import SAMPLER_PLAN
 from bmbo.ledger.optuna_private import enqueued_params, set_system_attribute
+from bmbo.ledger.outages import with_retries
 from bmbo.methods import screening
 from bmbo.problem.number_checks import Number, positive_number, whole_number
 from bmbo.protocols import Budgeted, Policy
@@ -34,8 +34,9 @@ ROUNDING = 1e-9
 class BMBOSampler(BaseSampler):
     """Choose the parameters of a trial, and the step at which it stops, with a method of bmbo.
 
-    The method sees the parameters that all finished trials have in common. The first trials of a study, and parameters
-    that only some trials have or whose range changes, are sampled independently.
+    The method sees the parameters that all finished trials have in common, and those that trials have only where a
+    choice or an integer has certain values, as in the branches of a script. The first trials of a study, the first of a
+    branch, and other parameters that only some trials have or whose range changes, are sampled independently.
 
     With fidelities, the objective reports a value at their steps and asks `trial.should_prune()`, and the study has a
     `BMBOPruner`. Reported values are outcomes at lower fidelities. The last step is that of the value which the
@@ -117,10 +118,10 @@ class BMBOSampler(BaseSampler):
             )
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Return the parameters that the method sees: those that all finished trials have, with the same range."""
+        """Return the parameters that the method sees: those of all finished trials, and those of known branches."""
         del trial
         _refuse_many_objectives(study)
-        return _common_space(study.get_trials(deepcopy=False))
+        return known_space(_trials_of(study))
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -129,7 +130,7 @@ class BMBOSampler(BaseSampler):
         _refuse_many_objectives(study)
         with self._lock:
             plan = self._planned(study, trial, search_space)
-            set_system_attribute(study, trial, SAMPLER_PLAN, plan.stored)
+            with_retries(lambda: set_system_attribute(study, trial, SAMPLER_PLAN, plan.stored))
         return dict(plan.params)
 
     def sample_independent(
@@ -137,7 +138,7 @@ class BMBOSampler(BaseSampler):
     ) -> Any:
         """Return a value for a parameter that the method does not see."""
         _refuse_many_objectives(study)
-        if self._warns and param_name not in self._warned and any(map(_ended_well, study.get_trials(deepcopy=False))):
+        if self._warns and param_name not in self._warned and any(map(_ended_well, _trials_of(study))):
             self._warned.add(param_name)
             logger.warning(
                 "parameter %r is sampled independently by %s: not all finished trials have it with the range %s, or "
@@ -157,7 +158,7 @@ class BMBOSampler(BaseSampler):
             return
         ended = copy.copy(trial)
         ended.state, ended.values = state, None if values is None else list(values)
-        others = [each for each in study.get_trials(deepcopy=False) if each.number != trial.number]
+        others = [each for each in _trials_of(study) if each.number != trial.number]
         spent = sum(self._steps.cost(each) for each in (ended, *others))
         if self._total_cost - spent < self._steps.costs[-1] * (1.0 - ROUNDING):
             _stop(study, spent, self._total_cost)
@@ -168,15 +169,18 @@ class BMBOSampler(BaseSampler):
         if plan is None or not plan.is_over(trial):
             return False
         with self._lock:
-            trials = study.get_trials(deepcopy=False)
-            space, params = _common_space(trials), known_params(trial)
-            if not space or not params.keys() >= space.keys():
+            trials = _trials_of(study)
+            space, params = known_space(trials), known_params(trial)
+            if not space:
+                return True
+            needed = needed_names(trials, space, params)
+            if not params.keys() >= needed:
                 return True
             history = self._history(study, trials, space)
             query = self._suggested(history)
             if query is None or query.level <= plan.level:
                 return True
-            if history.problem.space.decode(query.unit) != {name: params[name] for name in space}:
+            if history.problem.space.decode(query.unit) != {name: params[name] for name in needed}:
                 return True
             set_system_attribute(study, trial, SAMPLER_PLAN, self._steps.plan(plan.params, query.level).stored)
             return False
@@ -184,10 +188,10 @@ class BMBOSampler(BaseSampler):
     def _planned(self, study: optuna.Study, trial: FrozenTrial, space: dict[str, BaseDistribution]) -> TrialPlan:
         """Return the parameters and the level of a trial that begins."""
         steps, queued = self._steps, enqueued_params(trial)
-        if queued and queued.keys() >= space.keys():
+        if queued and queued.keys() >= needed_names(_trials_of(study), space, queued):
             # What a user queues runs to its end. What is repeated after a crash runs as far as it was to run.
             return TrialPlan.of(trial) or steps.plan({}, steps.top)
-        trials = [each for each in study.get_trials(deepcopy=False) if each.number != trial.number]
+        trials = [each for each in _trials_of(study) if each.number != trial.number]
         if any(each.constraints for each in trials):
             raise ValueError("BMBOSampler knows no constraints, but trials of this study have some; use GPSampler")
         if not space:
@@ -200,7 +204,7 @@ class BMBOSampler(BaseSampler):
         return steps.plan(history.problem.space.decode(query.unit), steps.top if queued else query.level)
 
     def _history(
-        self, study: optuna.Study, trials: Iterable[FrozenTrial], space: Mapping[str, BaseDistribution]
+        self, study: optuna.Study, trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistribution]
     ) -> History:
         return history_of(trials, space, self._steps, maximise=study.direction == StudyDirection.MAXIMIZE)
 
@@ -241,12 +245,13 @@ class BMBOPruner(BasePruner):
         return plan.is_over(trial)  # a sampler that wraps ours, such as PartialFixedSampler
 
 
-def _common_space(trials: list[FrozenTrial]) -> dict[str, BaseDistribution]:
-    return usable(intersection_search_space(trials, include_pruned=True))
-
-
 def _ended_well(trial: FrozenTrial) -> bool:
     return trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+def _trials_of(study: optuna.Study) -> list[FrozenTrial]:
+    """Return all trials of a study; wait for its storage if that is away."""
+    return with_retries(lambda: study.get_trials(deepcopy=False))
 
 
 def _refuse_many_objectives(study: optuna.Study) -> None:

@@ -4,17 +4,20 @@ One trial of Optuna passes the fidelities one after the other. It becomes one re
 reached, and one more for the fidelity that it is still on its way to, or failed to reach.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from typing import Any
 
 from optuna.distributions import BaseDistribution
+from optuna.search_space import intersection_search_space
 from optuna.trial import FrozenTrial, TrialState
 
 from bmbo.history import History, Outcome, Query, TrialRecord
+from bmbo.integration.optuna_branches import branches_of, distributions_of
 from bmbo.ledger.attribute_keys import SAMPLER_PLAN
 from bmbo.ledger.optuna_private import enqueued_params
-from bmbo.problem import Fidelity, Ladder, Problem
+from bmbo.problem import Fidelity, Ladder, Problem, Space
 from bmbo.problem.foreign_spaces import as_space
 from bmbo.problem.number_checks import Number, is_real, is_whole
 
@@ -154,10 +157,10 @@ def usable(space: Mapping[str, BaseDistribution]) -> dict[str, BaseDistribution]
 
 
 def history_of(
-    trials: Iterable[FrozenTrial], space: Mapping[str, BaseDistribution], steps: Steps, *, maximise: bool
+    trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistribution], steps: Steps, *, maximise: bool
 ) -> History:
-    """Return what the trials of a study say about the common parameters; trials that lie outside are left out."""
-    problem = Problem(as_space(space), steps.ladder, maximise)
+    """Return what the trials of a study say about the known parameters; trials that lie outside are left out."""
+    problem = Problem(_space(trials, space), steps.ladder, maximise)
     records: list[TrialRecord] = []
     for trial in trials:
         unit = _point(problem, space, trial)
@@ -165,6 +168,45 @@ def history_of(
             for query, outcome in steps.records(trial, unit):
                 records.append(TrialRecord(len(records), query, outcome))
     return History(problem, tuple(records))
+
+
+def _space(trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistribution]) -> Space:
+    """Return the space of known parameters, with the conditions of those that only some trials have."""
+    common, known = common_space(trials), as_space(space)
+    if space.keys() <= common.keys():
+        return known
+    branches = branches_of(trials, common)
+    params = {
+        name: replace(param, when={branches[name][0]: branches[name][1]})
+        if name in branches and branches[name][0] in space
+        else param
+        for name, param in known.params
+    }
+    return Space(params)
+
+
+def common_space(trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
+    """Return the parameters that all finished trials have with the same range, as far as a `Space` can express them."""
+    return usable(intersection_search_space(list(trials), include_pruned=True))
+
+
+def known_space(trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
+    """Return the common parameters, and those of branches whose condition is known."""
+    common = common_space(trials)
+    branches = branches_of(trials, common)
+    found = usable(distributions_of(trials, branches)) if branches else {}
+    # A parent that cannot be expressed takes its children with it.
+    while any(branches[name][0] not in common and branches[name][0] not in found for name in found):
+        found = {name: each for name, each in found.items() if branches[name][0] in {**common, **found}}
+    return {**common, **found}
+
+
+def needed_names(
+    trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistribution], params: Mapping[str, Any]
+) -> AbstractSet[str]:
+    """Return which of the known parameters exist beside some values."""
+    built = _space(trials, space) if space else None
+    return space.keys() if built is None or built.tree is None else built.tree.existing(params)
 
 
 def known_params(trial: FrozenTrial) -> dict[str, Any]:
@@ -177,8 +219,12 @@ def _point(problem: Problem, space: Mapping[str, BaseDistribution], trial: Froze
     """Return the point of a trial; None if a parameter is missing, or had or has another range."""
     if any(trial.distributions.get(name, each) != each for name, each in space.items()):
         return None
-    params = known_params(trial)
+    # A trial that has ended may have been planned with what it then did not ask for.
+    has_branches = problem.space.tree is not None
+    params = trial.params if has_branches and trial.state.is_finished() else known_params(trial)
     try:
-        return problem.space.encode({name: params[name] for name in space})
+        return problem.space.encode(
+            {name: params[name] for name in problem.space.names if not has_branches or name in params}
+        )
     except (KeyError, TypeError, ValueError):
         return None
