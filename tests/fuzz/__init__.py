@@ -1,0 +1,1 @@
+"""Bad input by the thousand: `python -m tests.fuzz --cases 10000`."""
