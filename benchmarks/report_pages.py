@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from optuna.storages import BaseStorage
 
 import bmbo
 from bmbo.history import Outcome, Query
@@ -45,10 +46,10 @@ def loss(params: Mapping[str, Any], epochs: float, rng: np.random.Generator) -> 
     return base + {"sgd": 0.15, "adam": 0.0, "lion": 0.05}[params["optimiser"]] + 0.5 / epochs + 0.01 * rng.normal()
 
 
-def study_of(num_trials: int) -> bmbo.Study:
-    """Return a study in memory that holds trials as two workers would have left them."""
+def study_of(num_trials: int, storage: BaseStorage | None = None) -> bmbo.Study:
+    """Return a study, in memory by default, that holds trials as two workers would have left them."""
     problem = Problem(SPACE, Ladder(FIDELITIES))
-    storage = open_storage(None)
+    storage = open_storage(storage)
     ledger = Ledger.create(storage, f"{num_trials} trials", StudyDefinition(problem, 0), load_if_exists=False)
     rng = np.random.default_rng(0)
     owners = [Owner.new() for _ in range(2)]

@@ -9,6 +9,7 @@ python -m experiments standin lda
 python -m experiments reference --jobs 2
 python -m experiments run --suite development --methods random screening
 python -m experiments report --suite development --of screening
+python -m experiments judgement --method screening
 """
 
 import argparse
@@ -19,20 +20,16 @@ from typing import Any
 
 from tqdm import tqdm
 
+from experiments import page_commands
+from experiments.command_options import PACKED, PAGE, RECORDS, all_records, fill
 from experiments.harness import registry
 from experiments.harness import run_record as records
 from experiments.harness.campaign import ENGINES, Campaign, SettingsDifferError
 from experiments.harness.find_references import find_all
 from experiments.harness.package_versions import version_of
-from experiments.harness.packed_records import pack, read_packed, unpack
-from experiments.harness.run_record import Record
-from experiments.harness.run_settings import Settings, Task
+from experiments.harness.packed_records import pack, unpack
+from experiments.harness.run_settings import SCHEDULES, SYNCHRONOUS, Settings, Task
 from experiments.problems import APPLICATIONS, STAND_INS, Benchmark, DataMissingError, reference_values, suite
-from experiments.problems.benchmark import NUM_STARTS
-
-RECORDS = Path("experiments/records")
-PACKED = Path("docs/results/records")
-PAGE = Path("docs/results/comparison.md")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,16 +67,25 @@ def _parser() -> argparse.ArgumentParser:
     packing = commands.add_parser("pack", help="pack the records into small tables that can be committed")
     unpacking = commands.add_parser("unpack", help="write packed records as single files, to continue from them")
     _add_tables(commands)
+    page_commands.add_parsers(commands)
     referring = commands.add_parser("reference", help="find the best known value and the random median of problems")
     referring.add_argument("--problems", nargs="+", help="default: the development suite")
     referring.add_argument("--jobs", type=int, default=1, help="problems at the same time")
     referring.add_argument("--out", type=Path, default=reference_values.PATH, help="the table; default: the committed")
     referring.add_argument("--quiet", action="store_true", help="show no progress bar")
     for command in (running, reporting, packing, unpacking):
-        command.add_argument("--suite", choices=suite.SUITES, help="use the problems, rules and folders of a suite")
+        command.add_argument(
+            "--suite", choices=list(suite.SUITES), help="use the problems, rules and folders of a suite"
+        )
         command.add_argument("--batch-size", type=int, help="jobs at once, if a method can; default 5, in a suite 1")
         command.add_argument(
             "--records", type=Path, help=f"folder of the records; default {RECORDS}, in a suite one of its own below it"
+        )
+        command.add_argument(
+            "--schedule",
+            choices=SCHEDULES,
+            default=SYNCHRONOUS,
+            help="async: each of as many workers as a batch has jobs gets a new job when it is free",
         )
     for command in (running, reporting):
         command.add_argument("--half", choices=suite.HALVES, help="use one half of the problems of a suite")
@@ -109,29 +115,6 @@ def _add_tables(commands: Any) -> None:
     judging.add_argument("name", choices=STAND_INS)
     judging.add_argument("--table", type=Path, help="default: experiments/tables/NAME.csv")
     judging.add_argument("--out", type=Path, help="also write the printed page to this Markdown file")
-
-
-def _fill(arguments: argparse.Namespace) -> None:
-    """Give a value to every option that was left out: that of the suite, or that of a comparison without a suite."""
-    chosen: str | None = arguments.suite
-    half: str | None = getattr(arguments, "half", None)
-    if half and chosen is None:
-        raise ValueError(f"--half {half} is half of a suite; name it, such as --suite {suite.DEVELOPMENT}")
-    size: int = arguments.batch_size or (suite.BATCH_SIZE if chosen else 5)
-    own_folder = f"{chosen}-b{size}" if chosen else ""
-    defaults: dict[str, object] = {
-        "batch_size": size,
-        "seeds": suite.NUM_SEEDS if chosen else 5,
-        "num_starts": 0 if chosen else NUM_STARTS,
-        "unjudged": chosen is not None,
-        "out": PAGE.with_name(f"{'-'.join(filter(None, (own_folder, half)))}.md") if chosen else PAGE,
-        "records": RECORDS / own_folder,
-        "packed": PACKED / own_folder,
-        "problems": suite.names_of(half) if chosen else None,
-    }
-    for name, value in defaults.items():
-        if getattr(arguments, name, value) is None:
-            setattr(arguments, name, value)
 
 
 def _rows(text: str) -> range:
@@ -207,11 +190,11 @@ def _total_cost(arguments: argparse.Namespace, benchmark: Benchmark) -> float:
     """Return the cost of a run: the given one, that of the suite, or the problem's own."""
     if arguments.total_cost:
         return arguments.total_cost
-    return suite.total_cost(benchmark) if arguments.suite else benchmark.default_total_cost
+    return suite.total_cost(benchmark, arguments.suite) if arguments.suite else benchmark.default_total_cost
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    _fill(arguments)
+    fill(arguments)
     if not arguments.problems:
         raise ValueError("there are no problems to run; name some with --problems, or a suite with --suite")
     methods, problems = registry.methods(arguments.plugin), registry.problems(arguments.plugin)
@@ -225,7 +208,9 @@ def _run(arguments: argparse.Namespace) -> int:
         if total <= benchmark.start_cost(arguments.num_starts):
             start = benchmark.start_cost(arguments.num_starts)
             raise ValueError(f"the starts of {name} cost {start:g}: the total cost of {total:g} must be more")
-        settings[name] = Settings(total, arguments.batch_size, arguments.num_starts, not arguments.unjudged)
+        settings[name] = Settings(
+            total, arguments.batch_size, arguments.num_starts, not arguments.unjudged, arguments.schedule
+        )
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     # Seeds are the outer loop, so that a comparison that is stopped has about as many runs of each method.
     tasks = [Task(p, m, seed) for seed in seeds for p in arguments.problems for m in arguments.methods]
@@ -259,15 +244,8 @@ def _reference(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _all_records(arguments: argparse.Namespace) -> list[Record]:
-    """Return the packed and the single records. If a run has both, the single one counts."""
-    found = {record.task: record for record in read_packed(arguments.packed)}
-    found |= {record.task: record for record in records.read_all(arguments.records)}
-    return list(found.values())
-
-
 def _report(arguments: argparse.Namespace) -> int:
-    _fill(arguments)
+    fill(arguments)
     # The import is here, because runs in an environment for peers do without matplotlib.
     try:
         from experiments.reporting import suite_page  # noqa: PLC0415
@@ -277,7 +255,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
     kept = [
         record
-        for record in _all_records(arguments)
+        for record in all_records(arguments)
         if (not arguments.problems or record.task.problem in arguments.problems)
         and (not arguments.methods or record.task.method in arguments.methods)
     ]
@@ -297,6 +275,7 @@ def _report(arguments: argparse.Namespace) -> int:
 def _suite_command(arguments: argparse.Namespace) -> str:
     """Return the command that makes the page of a suite."""
     said = ["--suite", arguments.suite, "--batch-size", str(arguments.batch_size)]
+    said += [] if arguments.schedule == SYNCHRONOUS else ["--schedule", arguments.schedule]
     for name in ("half", "of"):
         said += [f"--{name}", getattr(arguments, name)] if getattr(arguments, name) else []
     said += ["--methods", *arguments.methods] if arguments.methods else []
@@ -314,14 +293,14 @@ def _given_options(arguments: argparse.Namespace) -> list[str]:
 
 
 def _pack(arguments: argparse.Namespace) -> int:
-    _fill(arguments)
+    fill(arguments)
     for path in pack(records.read_all(arguments.records), arguments.packed):
         print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
     return 0
 
 
 def _unpack(arguments: argparse.Namespace) -> int:
-    _fill(arguments)
+    fill(arguments)
     print(f"{unpack(arguments.packed, arguments.records)} records written to {arguments.records}")
     return 0
 
@@ -338,6 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "table": _table,
         "standin": _standin,
         "reference": _reference,
+        **page_commands.COMMANDS,
     }
     try:
         return commands[chosen.command](chosen)

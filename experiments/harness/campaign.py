@@ -13,9 +13,13 @@ from bmbo.executors import make_executor
 from experiments.harness import run_record as records
 from experiments.harness.run_record import CRASHED, TIMED_OUT, Record
 from experiments.harness.run_settings import Settings, Task
+from experiments.harness.shared_process_job import SharedProcessJob
 from experiments.harness.subprocess_job import NotInstalledHereError, SubprocessJob, thread_limits
 
-ENGINES = {"local": "process", "ray": "ray"}
+SHARED = "shared"
+
+ENGINES = {"local": "process", SHARED: "process", "ray": "ray"}
+"""The engines and their executors. "shared" executes runs inside the workers, the others start a process for each."""
 
 LOST_RETRIES = 2
 """How often a run is started again after its machine was lost."""
@@ -34,7 +38,7 @@ class Campaign:
         tasks: all tasks that are wanted.
         settings: the settings of each problem.
         jobs: the number of runs at the same time.
-        engine: "local" or "ray".
+        engine: one of `ENGINES`.
         timeout: the seconds after which a run is killed and recorded as timed out.
         plugins: the user's own modules with methods and problems.
         paths: the folders where these modules are found.
@@ -124,6 +128,8 @@ class Campaign:
             "plugins": list(self.plugins),
             "paths": list(self.paths),
         }
+        if self.engine == SHARED:
+            return SharedProcessJob(request)
         threads = max(1, (os.cpu_count() or 1) // self.jobs)
         return SubprocessJob(request, thread_limits(threads) if self.jobs > 1 else {})
 

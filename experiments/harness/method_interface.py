@@ -40,6 +40,22 @@ class Optimiser(Protocol):
         ...
 
 
+@runtime_checkable
+class Asynchronous(Optimiser, Protocol):
+    """Describe a run whose jobs end one by one. The harness calls these two methods in place of `ask` and `tell`."""
+
+    def start(self, num: int) -> Mapping[int, Job]:
+        """Return at most `num` jobs to start now, by numbers that are not used again, while earlier ones may run.
+
+        No jobs mean that it waits for a running one or, if none is running, that the run ends.
+        """
+        ...
+
+    def finish(self, number: int, value: float) -> None:
+        """Take the value of the job with a number; NaN means a failure."""
+        ...
+
+
 Factory = Callable[[bmbo.Problem, int, int, Sequence[Start], float], Optimiser]
 """Makes an optimiser from a problem, a seed, a batch size, the starts and a total cost.
 

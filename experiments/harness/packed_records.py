@@ -20,6 +20,7 @@ from experiments.harness.run_settings import Task
 ENDING = ".csv.gz"
 
 COLUMNS = tuple(Evaluation.__dataclass_fields__)
+"""The columns. The last one, `ended`, is left out of the rows of synchronous runs."""
 
 
 def pack(found: Iterable[Record], folder: Path) -> list[Path]:
@@ -43,7 +44,7 @@ def _packed(record: Record) -> str:
     text.write(f"# {json.dumps(said)}\n")
     writer = csv.writer(text, lineterminator="\n")
     for evaluation in record.evaluations:
-        writer.writerow(["" if value is None else value for value in asdict(evaluation).values()])
+        writer.writerow(["" if value is None else value for value in evaluation.to_json().values()])
     return text.getvalue()
 
 
@@ -71,7 +72,7 @@ def _unpacked(rows: Iterable[str]) -> Iterator[Record]:
 
 
 def _record(said: dict[str, Any], rows: list[str]) -> Record:
-    evaluations = [_evaluation(dict(zip(COLUMNS, row, strict=True))) for row in csv.reader(rows)]
+    evaluations = [_evaluation(dict(zip(COLUMNS, row, strict=False))) for row in csv.reader(rows)]
     return Record(Task(**said["task"]), said["header"], tuple(evaluations), **said["end"])
 
 
@@ -85,6 +86,7 @@ def _evaluation(row: dict[str, str]) -> Evaluation:
         wall=float(row["wall"]),
         cpu=float(row["cpu"]),
         recommended=numbers["recommended"],
+        ended=numbers.get("ended"),
     )
 
 

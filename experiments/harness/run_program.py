@@ -1,4 +1,4 @@
-"""Execute one run as a program of its own and write its record. `SubprocessJob` starts this program.
+"""Execute one run and write its record. `SubprocessJob` starts this module as a program of its own.
 
 Lines are written as the run goes on, and the whole record at the end.
 """
@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from experiments.harness import registry
+from experiments.harness.asynchronous_run import AsynchronousRun
 from experiments.harness.method_interface import NotInstalledError
 from experiments.harness.run_record import CRASHED, FINISHED, Evaluation, Record, lines
-from experiments.harness.run_settings import Settings, Task
+from experiments.harness.run_settings import ASYNCHRONOUS, Settings, Task
 from experiments.harness.single_run import Run, header
 from experiments.harness.subprocess_job import LONGEST_REASON, NOT_INSTALLED
 
 
-def main(request: dict[str, Any]) -> int:
-    """Execute the requested run and return the exit code."""
+def execute(request: dict[str, Any]) -> Record:
+    """Execute the requested run and return its record. Raise `NotInstalledError` if its method cannot run here."""
     task, settings = Task(**request["task"]), Settings(**request["settings"])
     entry = registry.methods(request["plugins"])[task.method]
     benchmark = registry.problems(request["plugins"])[task.problem]()
@@ -33,21 +34,30 @@ def main(request: dict[str, Any]) -> int:
 
         def emit(evaluation: Evaluation) -> None:
             evaluations.append(evaluation)
-            print(json.dumps(asdict(evaluation)), file=file, flush=True)
+            print(json.dumps(evaluation.to_json()), file=file, flush=True)
 
         print(json.dumps({"task": asdict(task), **head}), file=file, flush=True)
         try:
-            reason = Run(benchmark, entry, settings, emit).execute(task.seed)
-        except NotInstalledError as error:
-            print(error)
+            run = AsynchronousRun if settings.schedule == ASYNCHRONOUS else Run
+            reason = run(benchmark, entry, settings, emit).execute(task.seed)
+        except NotInstalledError:
             partial.unlink()
-            return NOT_INSTALLED
+            raise
         # An error of a method is a result too, and belongs into the record.
         except Exception as error:
             text = " ".join(str(error).split())
             status, reason = CRASHED, f"{type(error).__name__}: {text}"[:LONGEST_REASON]
     seconds = round(time.monotonic() - started, 2)
-    record = Record(task, head, tuple(evaluations), status, reason, seconds)
+    return Record(task, head, tuple(evaluations), status, reason, seconds)
+
+
+def main(request: dict[str, Any]) -> int:
+    """Execute the requested run, write its record and return the exit code."""
+    try:
+        record = execute(request)
+    except NotInstalledError as error:
+        print(error)
+        return NOT_INSTALLED
     Path(request["result"]).write_text("\n".join(lines(record)))
     return 0
 

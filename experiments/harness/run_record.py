@@ -34,6 +34,8 @@ class Evaluation:
             same for all evaluations of the batch.
         cpu: the CPU seconds, counted in the same way.
         recommended: the true value at the top of the recommendation after this batch; in the last row of a batch only.
+        ended: the simulated time at which it ended, in units of cost; None in a synchronous run, where the batches say
+            it.
     """
 
     batch: int
@@ -43,6 +45,14 @@ class Evaluation:
     wall: float = 0.0
     cpu: float = 0.0
     recommended: float | None = None
+    ended: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the evaluation in types of JSON. A time that is not there is left out, as in older records."""
+        found = asdict(self)
+        if self.ended is None:
+            del found["ended"]
+        return found
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ def rounded(value: float | None, digits: int = 10) -> float | None:
 def lines(record: Record) -> list[str]:
     """Return a record as lines of text."""
     rows = [json.dumps({"task": asdict(record.task), **record.header})]
-    rows += [json.dumps(asdict(evaluation)) for evaluation in record.evaluations]
+    rows += [json.dumps(evaluation.to_json()) for evaluation in record.evaluations]
     return [*rows, json.dumps(record.end)]
 
 
@@ -109,7 +119,7 @@ def parse(text: Iterable[str]) -> Record:
         rows[-1] if "status" in rows[-1] else {"status": CRASHED, "reason": "it was cut short", "seconds": 0.0}
     )
     names = Evaluation.__dataclass_fields__
-    kept = [{name: row[name] for name in names} for row in rows[1:] if "status" not in row]
+    kept = [{name: row[name] for name in names if name in row} for row in rows[1:] if "status" not in row]
     return Record(task, header, tuple(Evaluation(**row) for row in kept), **end)
 
 

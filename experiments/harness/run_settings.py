@@ -3,6 +3,11 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+SYNCHRONOUS, ASYNCHRONOUS = "sync", "async"
+
+SCHEDULES = (SYNCHRONOUS, ASYNCHRONOUS)
+"""Whether workers wait for each other: batch after batch, or a new job for each worker as soon as it is free."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -15,16 +20,21 @@ class Settings:
         judged: whether queries below the top and recommendations during the run are evaluated at the top, outside the
             cost. Without this, a run has no curve like the paper's, and needs only one or two evaluations that are not
             charged.
+        schedule: one of `SCHEDULES`. The number of workers is the batch size.
     """
 
     total_cost: float
     batch_size: int = 5
     num_starts: int = 10
     judged: bool = True
+    schedule: str = SYNCHRONOUS
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings in types of JSON."""
-        return asdict(self)
+        """Return the settings in types of JSON. A synchronous schedule is left out, as in older records."""
+        found = asdict(self)
+        if self.schedule == SYNCHRONOUS:
+            del found["schedule"]
+        return found
 
 
 @dataclass(frozen=True)

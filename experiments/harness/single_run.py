@@ -110,14 +110,13 @@ class Run:
             batch_size = self.settings.batch_size if self.entry.batch else 1
             optimiser = self.entry.factory(self.benchmark.problem, seed, batch_size, starts, end - self.spent)
         try:
-            return self._ask_until_end(optimiser, clock, batch_size, end)
+            return self._until_end(optimiser, clock, batch_size, end)
         finally:
             self._release(None)
 
-    def _ask_until_end(self, optimiser: Optimiser, clock: Clock, batch_size: int, end: float) -> str:
+    def _until_end(self, optimiser: Optimiser, clock: Clock, batch_size: int, end: float) -> str:
         batch, reason = 0, ""
-        # Costs are sums of floats, so a millionth of the smallest cost is rounding.
-        while self.spent < end - 1e-6 * min(self.benchmark.problem.ladder.costs):
+        while self._has_room(end):
             batch += 1
             with clock.running():
                 jobs = list(optimiser.ask())
@@ -126,9 +125,7 @@ class Run:
                 judged = self.settings.judged or self._is_last_that_counts(jobs)
                 self._release(self._recommended(optimiser) if judged else None)
             if not jobs:
-                # A method may stop when the rest does not pay for an evaluation at the top. That needs no reason.
-                if end - self.spent >= self.benchmark.problem.ladder.costs[-1]:
-                    reason = f"it asked for nothing more at a cost of {self.spent:g}"
+                reason = self._reason_to_stop(end)
                 break
             values = self._evaluated(jobs, batch, batch_size, wall=wall, cpu=cpu)
             with clock.running():
@@ -137,6 +134,16 @@ class Run:
             self._release(self._recommended(optimiser))
         return reason
 
+    def _has_room(self, end: float) -> bool:
+        """Return whether there is cost left. Costs are sums of floats: a millionth of the smallest is rounding."""
+        return self.spent < end - 1e-6 * min(self.benchmark.problem.ladder.costs)
+
+    def _reason_to_stop(self, end: float) -> str:
+        """Return why a method that asked for nothing stopped; nothing if the rest pays for no evaluation at the top."""
+        if end - self.spent < self.benchmark.problem.ladder.costs[-1]:
+            return ""
+        return f"it asked for nothing more at a cost of {self.spent:g}"
+
     def _is_last_that_counts(self, jobs: Sequence[Job]) -> bool:
         """Return whether the batch before these jobs is the last one within the total cost."""
         costs = self.benchmark.problem.ladder.costs
@@ -144,21 +151,37 @@ class Run:
         return not jobs or self.spent <= self.settings.total_cost < self.spent + more
 
     def _evaluated(self, jobs: list[Job], batch: int, batch_size: int, **seconds: float) -> list[float]:
-        if len(jobs) > batch_size:
-            raise ValueError(f"it asked for {len(jobs)} jobs at once, more than the {batch_size} of a batch")
-        ladder, values = self.benchmark.problem.ladder, list[float]()
+        self._check_number(jobs, batch_size)
+        values = list[float]()
         for job in jobs:
-            if not 0 <= job.level <= ladder.top:
-                raise ValueError(f"it asked for level {job.level}; there are 0 to {ladder.top}")
-            # Raises an error if the configuration is outside the space.
-            self.benchmark.problem.space.encode(job.config)
-            value = self.benchmark.evaluate(job.config, job.level)
-            values.append(value)
-            self.spent += ladder.costs[job.level]
-            self._note(job, value, batch=batch, **seconds)
+            values.append(self._value(job))
+            self._note(job, values[-1], batch=batch, **seconds)
         return values
 
-    def _note(self, job: Job, value: float, *, batch: int, wall: float = 0.0, cpu: float = 0.0) -> None:
+    def _check_number(self, jobs: Sequence[Job], room: int) -> None:
+        if len(jobs) > room:
+            raise ValueError(f"it asked for {len(jobs)} jobs at once, more than the {room} of a batch")
+
+    def _value(self, job: Job) -> float:
+        """Return the value of a job and count its cost. Raise `ValueError` if there is no such query."""
+        ladder = self.benchmark.problem.ladder
+        if not 0 <= job.level <= ladder.top:
+            raise ValueError(f"it asked for level {job.level}; there are 0 to {ladder.top}")
+        # Raises an error if the configuration is outside the space.
+        self.benchmark.problem.space.encode(job.config)
+        self.spent += ladder.costs[job.level]
+        return self.benchmark.evaluate(job.config, job.level)
+
+    def _note(
+        self,
+        job: Job,
+        value: float,
+        *,
+        batch: int,
+        wall: float = 0.0,
+        cpu: float = 0.0,
+        ended: float | None = None,
+    ) -> None:
         at_top = job.level == self.benchmark.problem.ladder.top
         if at_top:
             # What counts is the value without noise, of the point that looks best with noise.
@@ -166,7 +189,7 @@ class Run:
             self.best = max(self.best, (self.benchmark.problem.sign * value, top))
         else:
             top = self._judged(job)
-        self.held.append(Evaluation(batch, job.level, rounded(value), rounded(top), wall, cpu))
+        self.held.append(Evaluation(batch, job.level, rounded(value), rounded(top), wall, cpu, ended=ended))
 
     def _judged(self, job: Job) -> float | None:
         """Return the value of a job's configuration at the top, or None if the settings do not ask for it."""

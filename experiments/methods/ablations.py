@@ -1,7 +1,9 @@
-"""The default method with one ingredient changed, to measure what each ingredient is worth."""
+"""Our methods with one ingredient changed, to measure what each ingredient is worth."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from bmbo import methods
 from bmbo.policies import Screening
@@ -23,16 +25,32 @@ def _matern() -> Screening:
     return Screening(JointGP(kernels=("matern",)))
 
 
-def _entry(name: str, make_policy: Callable[[], Screening], differs: str) -> MethodEntry:
+def _failures_as_worst_values() -> Screening:
+    return replace(methods.screening(), learns_failures=False)
+
+
+def _darn_by_information() -> Any:
+    """Return `bmbo_darn` with its earlier rule."""
+    # The imports are here, because other methods do without JAX.
+    from bmbo.acquisition.alternating_search import Alternating  # noqa: PLC0415
+    from bmbo.acquisition.expected_improvement import ImproveAtTop  # noqa: PLC0415
+
+    method: Any = methods.bmbo_darn()
+    return replace(method, policy=replace(method.policy, select=ImproveAtTop(Alternating())))
+
+
+def _entry(
+    name: str, make_policy: Callable[[], Any], differs: str, where: str = "screening", packages: tuple[str, ...] = ()
+) -> MethodEntry:
     return MethodEntry(
         name=name,
         factory=partial(start_run, make_policy=make_policy),
         takes_starts=True,
         batch=True,
         paper="",
-        where="bmbo.methods.screening",
+        where=f"bmbo.methods.{where}",
         differs=differs,
-        packages=("bmbo",),
+        packages=("bmbo", *packages),
     )
 
 
@@ -40,4 +58,12 @@ ENTRIES = (
     _entry("screening_no_looks", _without_looks, "after the start, only the top is asked"),
     _entry("screening_alike", _alike_levels, "a level is believed to resemble those below it"),
     _entry("screening_matern", _matern, "the Matern kernel alone"),
+    _entry("screening_worst_failures", _failures_as_worst_values, "a failure has the worst value of its level"),
+    _entry(
+        "bmbo_darn_information",
+        _darn_by_information,
+        "levels by information, the expected improvement at the top",
+        where="bmbo_darn",
+        packages=("jax",),
+    ),
 )

@@ -1,6 +1,7 @@
 """The methods of this package. The planner of a study decides what each of them runs next."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,17 +37,29 @@ class OwnMethod:
 
     def ask(self) -> list[Job]:
         """Return the jobs of the planner's next step, or no jobs when the planner has finished."""
+        return list(self.start(self._batch_size).values())
+
+    def start(self, num: int) -> dict[int, Job]:
+        """Return the jobs of the planner's next step by the numbers of their trials, see `Asynchronous`."""
         step = next_step(
             self._seed,
             self._history,
             self._limits,
             self._policy,
-            num=self._batch_size,
-            busy=0,
+            num=num,
+            busy=len(self._history.pending),
             carry=self._carry,
         )
         self._carry = step.carry
-        return [self._add(query) for query in step.queries]
+        first = len(self._history.trials)
+        return {first + place: self._add(query) for place, query in enumerate(step.queries)}
+
+    def finish(self, number: int, value: float) -> None:
+        """Add the value of a trial to the history."""
+        outcome = Outcome.of(value, self._history.price_of(self._history.trials[number]))
+        # Where training continues, every state is kept.
+        left = self._history.problem.continues and outcome.value is not None
+        self._history = self._history.with_outcome(number, replace(outcome, checkpoint=left))
 
     def tell(self, jobs: list[Job], values: list[float]) -> None:
         """Add the values to the history."""
@@ -65,9 +78,7 @@ class OwnMethod:
         return Job(self._history.problem.space.decode(query.unit), query.level)
 
     def _finish_first_pending(self, value: float) -> None:
-        trial = self._history.pending[0]
-        cost = self._history.problem.ladder.costs[trial.query.level]
-        self._history = self._history.with_outcome(trial.number, Outcome.of(value, cost))
+        self.finish(self._history.pending[0].number, value)
 
 
 def start_run(

@@ -206,6 +206,28 @@ class Climb:
         self._begin = begin
         self._report = report
         self._running: list[tuple[Any, Job]] = []
+        self._by_number: dict[int, tuple[Any, Job]] = {}
+        self._num_started = 0
+
+    def start(self, num: int) -> dict[int, Job]:
+        """Return trials that go on and then new ones, see `Asynchronous`."""
+        found: dict[int, Job] = {}
+        while len(found) < num:
+            if self._running:
+                trial, job = self._running.pop(0)
+            elif (new := self._begin()) is not None:
+                trial, job = new[0], Job(new[1], self._levels[0])
+            else:
+                break
+            self._by_number[self._num_started] = (trial, job)
+            found[self._num_started] = job
+            self._num_started += 1
+        return found
+
+    def finish(self, number: int, value: float) -> None:
+        """Tell the peer the value of one trial."""
+        trial, job = self._by_number.pop(number)
+        self._running += self._going([(trial, job)], [value])
 
     def ask(self) -> list[Job]:
         """Return the next jobs, see `Optimiser`."""
@@ -216,11 +238,16 @@ class Climb:
 
     def tell(self, jobs: list[Job], values: list[float]) -> None:
         """Tell the peer the values, see `Optimiser`."""
+        del jobs
+        self._running = self._going(self._running, values)
+
+    def _going(self, ended: Sequence[tuple[Any, Job]], values: Sequence[float]) -> list[tuple[Any, Job]]:
+        """Report values, and return the next jobs of the trials that go on."""
         going: list[tuple[Any, Job]] = []
-        for (trial, job), _, value in zip(self._running, jobs, values, strict=True):
+        for (trial, job), value in zip(ended, values, strict=True):
             if self._report(trial, job.level, value):
                 going.append((trial, Job(job.config, self._levels[self._levels.index(job.level) + 1])))
-        self._running = going
+        return going
 
     def recommend(self) -> None:
         """Return None, which stands for the best value observed."""

@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from functools import partial
 
-from experiments.problems import function_variants, lcbench, live_training, synthetic_functions
+from experiments.problems import (
+    function_variants,
+    judged_levels,
+    lcbench,
+    live_training,
+    mixed_spaces,
+    synthetic_functions,
+    troubled_functions,
+)
 from experiments.problems.benchmark import Benchmark, DataMissingError
 
 APPLICATIONS = ("cnn", "lda", "boosting", "pinn")
@@ -32,6 +40,9 @@ FAMILIES: dict[str, dict[str, Callable[[], Benchmark]]] = {
     "scikit_learn": live_training.PROBLEMS,
     "stand_ins": {f"{name}_standin": partial(_stand_in, name) for name in STAND_INS},
     "applications": {name: partial(_application, name) for name in APPLICATIONS},
+    "judgement": judged_levels.PROBLEMS,
+    **troubled_functions.FAMILIES,
+    "robust_spaces": mixed_spaces.PROBLEMS,
 }
 """The problems by what they are made of."""
 

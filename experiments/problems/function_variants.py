@@ -83,11 +83,12 @@ class Variant:
 
     def _scale(self, level: int) -> tuple[float, float]:
         """Return the median and the range of a level, with the sign that makes larger values better."""
-        return _scales(self.base)[level]
+        return scales_of(self.base)[level]
 
 
 @cache
-def _scales(base: Synthetic) -> tuple[tuple[float, float], ...]:
+def scales_of(base: Synthetic) -> tuple[tuple[float, float], ...]:
+    """Return the median and the range of each level, with the sign that makes larger values better."""
     space, generator = base.problem.space, np.random.default_rng(0)
     configs = [space.decode(tuple(unit)) for unit in generator.random((NUM_POINTS, space.dim))]
     points = np.array([[config[name] for name in space.names] for config in configs], np.float64)
@@ -185,7 +186,8 @@ def _centre(dim: int, part: float) -> tuple[float, ...]:
     return tuple(part * math.cos(2.0 * place + 0.5) for place in range(dim))
 
 
-def _ackley(name: str, dim: int, costs: Sequence[float], *, cheap: Sequence[Formula] | None = None) -> Synthetic:
+def ackley(name: str, dim: int, costs: Sequence[float], *, cheap: Sequence[Formula] | None = None) -> Synthetic:
+    """Return Ackley's function with biased low levels, or others."""
     half, centre = 5.0, _centre(dim, 2.0)
     levels = len(costs)
     biased = [
@@ -196,7 +198,8 @@ def _ackley(name: str, dim: int, costs: Sequence[float], *, cheap: Sequence[Form
     return _boxed(name, half, [*(cheap or biased), Ackley(centre)], costs, centre)
 
 
-def _rosenbrock(name: str, dim: int, costs: Sequence[float], *, cheap: Sequence[Formula] | None = None) -> Synthetic:
+def rosenbrock(name: str, dim: int, costs: Sequence[float], *, cheap: Sequence[Formula] | None = None) -> Synthetic:
+    """Return Rosenbrock's function with biased low levels, or others."""
     biased = [Rosenbrock(100.0 / 3**steps, 0.1 * steps) for steps in range(len(costs) - 1, 0, -1)]
     return _boxed(name, 2.5, [*(cheap or biased), Rosenbrock()], costs, [1.0] * dim)
 
@@ -236,7 +239,7 @@ PLANS: Mapping[str, _Plan] = {
         lambda name: Variant(_named(synthetic.borehole(), name), corner=0.62), "Borehole that diverges in a corner"
     ),
     "rosenbrock_5_corner": _Plan(
-        lambda name: Variant(_rosenbrock(name, 5, (1, 4, 16)), corner=0.76), "Rosenbrock that diverges in a corner"
+        lambda name: Variant(rosenbrock(name, 5, (1, 4, 16)), corner=0.76), "Rosenbrock that diverges in a corner"
     ),
     "branin_costs_2": _Plan(
         lambda name: Variant(_named(synthetic.branin(), name, 1, 2, costs=(1, 2))), "Branin, costs 1:2"
@@ -244,14 +247,14 @@ PLANS: Mapping[str, _Plan] = {
     "hartmann3_costs_1000": _Plan(
         lambda name: Variant(_named(synthetic.hartmann3(), name, 0, 2, costs=(1, 1000))), "Hartmann 3, costs 1:1000"
     ),
-    "ackley_10": _Plan(lambda name: Variant(_ackley(name, 10, (1, 6, 30))), "Ackley, biased low levels"),
-    "ackley_20": _Plan(lambda name: Variant(_ackley(name, 20, (1, 10))), "Ackley, a biased low level"),
+    "ackley_10": _Plan(lambda name: Variant(ackley(name, 10, (1, 6, 30))), "Ackley, biased low levels"),
+    "ackley_20": _Plan(lambda name: Variant(ackley(name, 20, (1, 10))), "Ackley, a biased low level"),
     "ackley_5_useless": _Plan(
-        lambda name: Variant(_ackley(name, 5, (1, 10), cheap=[Waves()])), "Ackley with a cheap level that tells nothing"
+        lambda name: Variant(ackley(name, 5, (1, 10), cheap=[Waves()])), "Ackley with a cheap level that tells nothing"
     ),
-    "rosenbrock_8": _Plan(lambda name: Variant(_rosenbrock(name, 8, (1, 5, 25))), "Rosenbrock, biased low levels"),
+    "rosenbrock_8": _Plan(lambda name: Variant(rosenbrock(name, 8, (1, 5, 25))), "Rosenbrock, biased low levels"),
     "rosenbrock_4_exact": _Plan(
-        lambda name: Variant(_rosenbrock(name, 4, (1, 20), cheap=[Moved(Rosenbrock(), 500.0)])),
+        lambda name: Variant(rosenbrock(name, 4, (1, 20), cheap=[Moved(Rosenbrock(), 500.0)])),
         "Rosenbrock with a cheap level that is exact up to a constant",
     ),
     "styblinski_tang_12": _Plan(

@@ -1,24 +1,47 @@
-"""Define the development suite: its problems, the cost of a run, and the half that may be used for tuning.
+"""Define the suites: their problems, the cost of a run, and the half of the development suite that is for tuning.
 
-A method is tuned on one half of the problems and reported on the other. The halves are fixed by names alone, so that
-nobody can choose them by looking at results.
+A method is tuned on one half of the development suite and reported on the other. The halves are fixed by names alone,
+so that nobody can choose them by looking at results. The other suites belong to neither half: methods are not tuned on
+them, and their results are not averaged with those of the halves.
 """
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from experiments.problems import FAMILIES
 from experiments.problems.benchmark import Benchmark
 
-DEVELOPMENT = "development"
+DEVELOPMENT, ROBUST, JUDGEMENT = "development", "robust", "judgement"
 
-SUITES = (DEVELOPMENT,)
+
+@dataclass(frozen=True)
+class Suite:
+    """Hold what a suite runs.
+
+    Attributes:
+        families: of its problems.
+        top_evaluations: the cost of a run in evaluations at the top. A method begins with nothing, and its own start
+            counts.
+        has_halves: whether half of it is for tuning.
+    """
+
+    families: tuple[str, ...]
+    top_evaluations: int
+    has_halves: bool = False
+
 
 SUITE_FAMILIES = ("functions", "lcbench", "scikit_learn", "stand_ins")
-"""The applications are left out: they train for minutes, and their stand-ins are in."""
+"""The families of the development suite. The applications train for minutes, and their stand-ins are in."""
 
-TOP_EVALUATIONS = 40
-"""The cost of a run in evaluations at the top. A method begins with nothing, and its own start counts."""
+ROBUST_FAMILIES = tuple(f"robust_{kind}" for kind in ("noise", "tails", "failures", "dimensions", "spaces", "ties"))
+"""Problems that make trouble of one kind each."""
+
+SUITES: Mapping[str, Suite] = {
+    DEVELOPMENT: Suite(SUITE_FAMILIES, 40, has_halves=True),
+    JUDGEMENT: Suite(("judgement",), 30),
+    ROBUST: Suite(ROBUST_FAMILIES, 20),
+}
 
 NUM_SEEDS = 10
 BATCH_SIZE = 1
@@ -29,9 +52,9 @@ TUNING, REPORT = "tuning", "report"
 HALVES = (TUNING, REPORT)
 
 
-def total_cost(benchmark: Benchmark) -> float:
-    """Return the cost of a run on a problem."""
-    return TOP_EVALUATIONS * benchmark.problem.ladder.costs[-1]
+def total_cost(benchmark: Benchmark, chosen: str = DEVELOPMENT) -> float:
+    """Return the cost of a run on a problem of a suite."""
+    return SUITES[chosen].top_evaluations * benchmark.problem.ladder.costs[-1]
 
 
 def family_of(name: str) -> str:
@@ -45,7 +68,9 @@ def half_of(names: Iterable[str], half: str) -> list[str]:
     return ordered[HALVES.index(half) :: 2]
 
 
-def names_of(half: str | None = None) -> list[str]:
-    """Return the names of the suite or of one half of it, family by family."""
-    families = [sorted(FAMILIES[family]) for family in SUITE_FAMILIES]
+def names_of(half: str | None = None, chosen: str = DEVELOPMENT) -> list[str]:
+    """Return the names of a suite or of one half of it, family by family."""
+    if half is not None and not SUITES[chosen].has_halves:
+        raise ValueError(f"the suite {chosen} has no halves; leave out --half {half}")
+    families = [sorted(FAMILIES[family]) for family in SUITES[chosen].families]
     return [name for names in families for name in (names if half is None else sorted(half_of(names, half)))]

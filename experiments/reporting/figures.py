@@ -3,12 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
@@ -16,12 +15,8 @@ from benchmarks.figure_style import COLOURS, drawing, svg_text
 
 Floats = NDArray[np.float64]
 
-Dash = Literal["solid"] | tuple[float, tuple[float, ...]]
-
-DASHES: tuple[Dash, ...] = ("solid", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
-
-PANEL_WIDTH, PANEL_HEIGHT, LEGEND_WIDTH, LEGEND_STEP = 3.9, 3.4, 1.8, 0.19
-"""Inches. A legend entry takes one step."""
+WIDTH, HEIGHT = 7.2, 4.2
+"""Inches of a figure with curves."""
 
 NUM_HEIGHTS = 300
 """Different heights that a curve may have. A panel has about as many pixels, so that no step is lost to the eye."""
@@ -30,23 +25,38 @@ FEW_DECADES = 2
 """On fewer decades than this, powers of ten are too few ticks to read a value by."""
 
 
+LABEL_STEP = 0.055
+"""Least distance between two names at the ends of lines, as a part of the height of the axes."""
+
+GREY = "#cfcfcf"
+
+
 @dataclass(frozen=True)
 class Style:
-    """Describe how a method looks. It is the same in every figure of a report."""
+    """Describe how a method looks in a figure. Methods that a figure is not about are grey and without a name."""
 
-    colour: str
-    dash: Dash
+    colour: str = GREY
+    dashed: bool = False
     bold: bool = False
 
-    @classmethod
-    def of(cls, place: int, bold: bool = False) -> "Style":
-        """Return the style of the method at a place. All colours are used before the next dash."""
-        return cls(COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)], bold)
+    @property
+    def is_named(self) -> bool:
+        """Return whether the line has its name at its end."""
+        return self.colour != GREY
 
     @property
     def width(self) -> float:
         """Return the width of the line in points."""
-        return 2.2 if self.bold else 1.2
+        return 2.4 if self.bold else 1.6 if self.is_named else 0.9
+
+
+def styles_of(names: Sequence[str], own: str | None, rivals: Sequence[str], random: str) -> dict[str, Style]:
+    """Return how methods look: ours is bold, its best rivals and random search have colours, and the rest is grey."""
+    chosen = {name: Style(colour) for name, colour in zip(rivals, COLOURS[1:], strict=False)}
+    chosen[random] = Style("#000000", dashed=True)
+    if own is not None:
+        chosen[own] = Style(COLOURS[0], bold=True)
+    return {name: chosen.get(name, Style()) for name in names}
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Describe axes with lines. The y axis is logarithmic if `log` is true."""
+    """Describe axes with lines. The title is the message. The y axis is logarithmic if `log` is true."""
 
     title: str
     x_label: str
@@ -72,19 +82,12 @@ class Panel:
     log: bool = True
 
 
-def curves_svg(title: str, panels: Sequence[Panel]) -> str:
-    """Return an SVG text of the panels side by side, with one legend."""
-    names = {line.name: line.style for panel in panels for line in panel.lines}
-    size = (len(panels) * PANEL_WIDTH + LEGEND_WIDTH, max(PANEL_HEIGHT, LEGEND_STEP * len(names) + 0.4))
+def curves_svg(panel: Panel) -> str:
+    """Return an SVG text of curves, with the names of those in colour at their ends."""
     with drawing():
-        made = Figure(figsize=size, layout="constrained")
-        for axes, panel in zip(made.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            _draw_panel(axes, panel)
-        handles = [
-            Line2D([], [], color=style.colour, linestyle=style.dash, linewidth=style.width) for style in names.values()
-        ]
-        made.legend(handles, list(names), loc="outside right upper", handlelength=2.8, labelspacing=0.35)
-        return svg_text(made, title)
+        made = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+        _draw_panel(made.subplots(), panel)
+        return svg_text(made, panel.title)
 
 
 def intervals_svg(
@@ -95,10 +98,14 @@ def intervals_svg(
     *,
     log: bool = False,
 ) -> str:
-    """Return an SVG text with one row for each (name, low, middle, high): a point and its interval."""
+    """Return an SVG text with one row for each (name, low, middle, high): a point and its interval.
+
+    The title is the message.
+    """
     with drawing():
-        made = Figure(figsize=(6.5, 0.22 * len(rows) + 0.8), layout="constrained")
+        made = Figure(figsize=(6.5, 0.22 * len(rows) + 1.1), layout="constrained")
         axes = made.subplots()
+        made.suptitle(title, x=0.01, horizontalalignment="left", fontsize=mpl.rcParams["axes.titlesize"])
         for place, (name, low, middle, high) in enumerate(rows):
             style = styles[name]
             axes.plot([low, high], [place, place], color=style.colour, linewidth=style.width)
@@ -125,13 +132,55 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         else:
             axes.yaxis.set_major_locator(LogLocator(numticks=8))
-    for line in panel.lines:
+    for line in sorted(panel.lines, key=lambda each: (each.style.is_named, each.style.bold)):
         _draw_line(axes, line, low, high, panel.log)
     axes.set_ylim(low, high)
     axes.set_xlim(min(float(line.x[0]) for line in panel.lines), max(float(line.x[-1]) for line in panel.lines))
-    axes.set_title(panel.title)
+    axes.set_title(panel.title, loc="left")
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
+    _name_ends(axes, panel, low, high)
+
+
+def _name_ends(axes: Axes, panel: Panel, low: float, high: float) -> None:
+    """Write the names of the lines in colour beside their ends, moved apart where they would overlap."""
+
+    def height(value: float) -> float:
+        value = min(max(value, low), high)
+        return math.log(value / low) / math.log(high / low) if panel.log else (value - low) / (high - low)
+
+    named = [line for line in panel.lines if line.style.is_named and np.isfinite(line.middle[-1])]
+    named.sort(key=lambda line: height(float(line.middle[-1])))
+    places = spread([height(float(line.middle[-1])) for line in named], LABEL_STEP)
+    for line, place in zip(named, places, strict=True):
+        axes.text(
+            1.015,
+            place,
+            line.name,
+            transform=axes.transAxes,
+            color=line.style.colour,
+            fontweight="bold" if line.style.bold else "normal",
+            verticalalignment="center",
+        )
+
+
+def spread(heights: Sequence[float], step: float) -> list[float]:
+    """Return rising heights moved apart to at least a step, those that touch together around their mean."""
+    groups: list[list[float]] = []
+    for each in heights:
+        groups.append([each])
+        while len(groups) > 1 and _lowest(groups[-1], step) - _highest(groups[-2], step) < step * (1 - 1e-9):
+            last = groups.pop()
+            groups[-1] += last
+    return [_lowest(group, step) + place * step for group in groups for place in range(len(group))]
+
+
+def _lowest(group: Sequence[float], step: float) -> float:
+    return sum(group) / len(group) - step * (len(group) - 1) / 2
+
+
+def _highest(group: Sequence[float], step: float) -> float:
+    return _lowest(group, step) + step * (len(group) - 1)
 
 
 def _limits(panel: Panel) -> tuple[float, float]:
@@ -147,7 +196,7 @@ def _limits(panel: Panel) -> tuple[float, float]:
 
 
 def _draw_line(axes: Axes, line: Line, low: float, high: float, log: bool) -> None:
-    """Draw the median as steps and the band between the quartiles, where the median is finite."""
+    """Draw the median as steps where it is finite and, unless it is grey, the band between the quartiles."""
     shown = np.isfinite(line.middle)
     if not shown.any():
         return
@@ -155,17 +204,18 @@ def _draw_line(axes: Axes, line: Line, low: float, high: float, log: bool) -> No
     # An infinite quartile, and a loss of zero on a logarithmic axis, are drawn to the edge.
     lower, upper = (_rounded(np.clip(each[shown], low, high), low, high, log) for each in (line.low, line.high))
     middle = _rounded(np.clip(line.middle[shown], low, high), low, high, log)
-    order = 3 if line.style.bold else 2
-    kept = _corners(lower, upper)
-    axes.fill_between(x[kept], lower[kept], upper[kept], step="post", color=line.style.colour, alpha=0.07, linewidth=0)
+    if line.style.is_named:
+        kept = _corners(lower, upper)
+        axes.fill_between(
+            x[kept], lower[kept], upper[kept], step="post", color=line.style.colour, alpha=0.08, linewidth=0
+        )
     kept = _corners(middle)
     axes.plot(
         x[kept],
         middle[kept],
         drawstyle="steps-post",
-        zorder=order,
         color=line.style.colour,
-        linestyle=line.style.dash,
+        linestyle="dashed" if line.style.dashed else "solid",
         linewidth=line.style.width,
     )
 

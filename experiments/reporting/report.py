@@ -7,11 +7,12 @@ from statistics import median
 
 from experiments.harness.method_interface import MethodEntry
 from experiments.harness.run_record import FINISHED, Record
-from experiments.reporting.curves import KINDS, quartiles
-from experiments.reporting.figures import Line, Panel, Style, curves_svg, intervals_svg
+from experiments.reporting.curves import quartiles
+from experiments.reporting.figures import Line, Panel, curves_svg, intervals_svg, styles_of
 from experiments.reporting.ranks import FEWEST_PROBLEMS, Ranks, average_ranks
 from experiments.reporting.summary import (
     DEFAULT,
+    NUM_RIVALS,
     OURS,
     RANDOM,
     SHARES,
@@ -20,7 +21,9 @@ from experiments.reporting.summary import (
     common_methods,
     determinism,
     grid,
+    peers_among,
     problems_of,
+    shown_default,
 )
 
 
@@ -53,13 +56,12 @@ def write_report(
     names = sorted(
         {name for problem in problems for name in problem.methods}, key=lambda n: (not n.startswith(OURS), n)
     )
-    styles = {name: Style.of(place, bold=name.startswith(OURS)) for place, name in enumerate(names)}
     link = _relative(figures, out.parent)
-    parts = [_opening(problems, command, charged), *_ranks_section(problems, styles, figures, link)]
+    parts = [_opening(problems, command, charged), *_ranks_section(problems, figures, link)]
     parts += [_seed_by_seed_section(problems, names), _cost_section(problems)]
-    parts.append(_time_section(problems, styles, figures, link))
+    parts.append(_time_section(problems, figures, link))
     for problem in problems:
-        (figures / f"{problem.name}.svg").write_text(_curves_figure(problem, styles))
+        (figures / f"{problem.name}.svg").write_text(_curves_figure(problem))
         parts.append(_problem_section(problem, f"{link}/{problem.name}.svg"))
     parts += [_failure_section(records, problems), _method_section(entries, names)]
     out.write_text("\n\n".join(part for part in parts if part) + "\n")
@@ -101,7 +103,7 @@ def _opening(problems: Sequence[Problem], command: str, charged: bool) -> str:
     )
 
 
-def _ranks_section(problems: Sequence[Problem], styles: Mapping[str, Style], figures: Path, link: str) -> list[str]:
+def _ranks_section(problems: Sequence[Problem], figures: Path, link: str) -> list[str]:
     """Write the figure of average ranks, and return the section about methods that were run on all problems."""
     methods = common_methods(problems)
     if len(methods) < 2 or len(problems) < 2:
@@ -120,7 +122,11 @@ def _ranks_section(problems: Sequence[Problem], styles: Mapping[str, Style], fig
     order = sorted(range(len(methods)), key=lambda place: last.mean[place])
     rows = [[methods[place], *[_interval(each, place) for each in found.values()]] for place in order]
     picture = [(methods[p], float(last.low[p]), float(last.mean[p]), float(last.high[p])) for p in order]
-    (figures / "ranks.svg").write_text(intervals_svg("Average ranks", "average rank, 1 is best", picture, styles))
+    best_first = [row[0] for row in picture]
+    styles = styles_of(best_first, shown_default(best_first), _rivals(best_first, peers_among(best_first)), RANDOM)
+    (figures / "ranks.svg").write_text(
+        intervals_svg(_ranks_message(best_first, len(problems)), "average rank, 1 is best", picture, styles)
+    )
     everywhere = f"Methods with runs on all {len(problems)} problems; 1 is best."
     left_out = sorted({name for problem in problems for name in problem.methods} - set(methods))
     if left_out:
@@ -139,6 +145,23 @@ def _ranks_section(problems: Sequence[Problem], styles: Mapping[str, Style], fig
         f"![average ranks]({link}/ranks.svg)",
     ]
     return ["\n".join(text)]
+
+
+def _rivals(best_first: Sequence[str], peers: Sequence[str]) -> list[str]:
+    """Return which methods have a colour beside our default: the best peers, and the best of all, whatever it is."""
+    named = list(peers[:NUM_RIVALS])
+    return named if best_first[0] in (*named, shown_default(best_first), RANDOM) else [*named, best_first[0]]
+
+
+def _ranks_message(best_first: Sequence[str], num_problems: int) -> str:
+    own, best = shown_default(best_first), best_first[0]
+    said = f"Over {num_problems} problems {best} has the best average rank"
+    return said if own in (None, best) else f"{said}; {own} is {_place(own, best_first)}"
+
+
+def _place(name: str, best_first: Sequence[str]) -> str:
+    """Return which place a name has in a list, in words."""
+    return f"number {best_first.index(name) + 1} of {len(best_first)}"
 
 
 def _interval(ranks: Ranks, place: int) -> str:
@@ -215,7 +238,7 @@ def _cost_section(problems: Sequence[Problem]) -> str:
     return "\n".join(parts)
 
 
-def _time_section(problems: Sequence[Problem], styles: Mapping[str, Style], figures: Path, link: str) -> str:
+def _time_section(problems: Sequence[Problem], figures: Path, link: str) -> str:
     """Write the figure of seconds per query (the paper's Figure 3), learning included, and return its section."""
     names = sorted({name for problem in problems for name in problem.methods})
     found = {
@@ -226,7 +249,15 @@ def _time_section(problems: Sequence[Problem], styles: Mapping[str, Style], figu
     picture = [(name, s[0], median(s), s[-1]) for name, s in spent.items() if s]
     picture.sort(key=lambda row: row[2])
     if picture:
-        text = intervals_svg("Time to generate queries", "CPU seconds per query", picture, styles, log=True)
+        quick_first = [row[0] for row in picture]
+        own = shown_default(quick_first)
+        rivals = peers_among(problems[0].peers() if len(problems) == 1 else _rivals_everywhere(problems))
+        styles = styles_of(quick_first, own, [name for name in rivals if name in quick_first][:NUM_RIVALS], RANDOM)
+        seconds = {row[0]: row[2] for row in picture}
+        said = (
+            "Time to choose a query" if own is None else f"{own} takes {number(seconds[own])} CPU seconds for a query"
+        )
+        text = intervals_svg(f"{said} (median over problems)", "CPU seconds per query", picture, styles, log=True)
         (figures / "seconds.svg").write_text(text)
     rows = [[name, *[number(each) for each in seconds]] for name, seconds in found.items()]
     return "\n".join(
@@ -242,20 +273,33 @@ def _time_section(problems: Sequence[Problem], styles: Mapping[str, Style], figu
     )
 
 
-def _curves_figure(problem: Problem, styles: Mapping[str, Style]) -> str:
-    costs = grid(problem)
-    panels: list[Panel] = []
-    for kind, title in KINDS.items():
-        lines: list[Line] = []
-        # The order of the styles is that of the legend.
-        for name in [name for name in styles if name in problem.methods]:
-            low, middle, high = quartiles(problem.methods[name].curves[kind], costs)
-            lines.append(Line(name, costs, low, middle, high, styles[name]))
-        if not any(len(each.loss) for method in problem.methods.values() for each in method.curves[kind]):
-            continue
-        label = "loss" if problem.has_optimum else "value, less is better"
-        panels.append(Panel(title, "cost, starts included", label, lines, log=problem.has_optimum))
-    return curves_svg(f"{problem.name}: median and quartiles over seeds", panels)
+def _rivals_everywhere(problems: Sequence[Problem]) -> list[str]:
+    """Return the peers that were run on most problems, those with the best places there first."""
+    places: dict[str, list[int]] = {}
+    for problem in problems:
+        for place, name in enumerate(problem.peers()):
+            places.setdefault(name, []).append(place)
+    return sorted(places, key=lambda name: (-len(places[name]), sum(places[name]) / len(places[name]), name))
+
+
+def _curves_figure(problem: Problem) -> str:
+    """Return the figure of the best value observed at the top: the curve that a user has."""
+    costs, best_first = grid(problem), [method.name for method in problem.ordered()]
+    styles = styles_of(best_first, shown_default(best_first), _rivals(best_first, problem.peers()), RANDOM)
+    lines: list[Line] = []
+    for name in best_first:
+        low, middle, high = quartiles(problem.methods[name].curves["observed"], costs)
+        lines.append(Line(name, costs, low, middle, high, styles[name]))
+    label = "loss of the best observed at the top" if problem.has_optimum else "best value at the top, less is better"
+    title = _curves_message(problem.name, best_first)
+    return curves_svg(Panel(title, "cost, starts included", label, lines, log=problem.has_optimum))
+
+
+def _curves_message(problem: str, best_first: Sequence[str]) -> str:
+    own, best = shown_default(best_first), best_first[0]
+    if own is None or own == best:
+        return f"{problem}: {best} ends best of {len(best_first)} methods"
+    return f"{problem}: {best} ends best; {own} is {_place(own, best_first)}"
 
 
 def _problem_section(problem: Problem, picture: str) -> str:
@@ -267,7 +311,9 @@ def _problem_section(problem: Problem, picture: str) -> str:
             "",
             f"The starts cost {problem.start_cost:g} of {problem.total_cost:g}. Columns show the loss of the best",
             "observed value at the top at four costs, and at the end also the loss of the recommendation and of the",
-            "best of all queried configurations (the paper's curve).",
+            "best of all queried configurations (the paper's curve). The figure shows medians over seeds of the first,",
+            "with quartiles where a line has a colour: our default (screening or, where it was not run, bmbo_gp, the",
+            "default before), the three peers that end best, random search, and the method that ends best of all.",
             "",
             table([*head, "queries per level", "wall s per query", "CPU s per query"], rows),
             "",

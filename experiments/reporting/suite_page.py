@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.harness.run_record import FINISHED, Record
-from experiments.problems import suite
+from experiments.problems import FAMILIES, suite
 from experiments.problems.reference_values import Reference
 from experiments.reporting.paired_statistics import (
     LARGEST,
@@ -109,7 +109,7 @@ def _check_settings(name: str, records: Sequence[Record]) -> None:
 
 def write_page(page: Page, out: Path, *, command: str = "") -> None:
     """Write the page."""
-    families = [family for family in (*suite.SUITE_FAMILIES, "other") if page.all_of(family)]
+    families = [family for family in (*FAMILIES, "other") if page.all_of(family)]
     parts = [_opening(page, command), _section(page, None)]
     parts += [_section(page, family) for family in families if len(families) > 1]
     parts += [_worst_section(page), _notes_section(page)]

@@ -19,6 +19,12 @@ RANDOM = "random"
 DEFAULT = "bmbo_gp"
 """The method that all others are compared with, seed by seed."""
 
+PACKAGE_DEFAULTS = ("screening", DEFAULT)
+"""What figures show as ours: the default of the package or, where it was not run, what was the default before."""
+
+NUM_RIVALS = 3
+"""Peers that a figure shows in colour."""
+
 OURS = ("bmbo", "screening")
 """The names of our own methods begin with one of these. All other methods are peers."""
 
@@ -92,10 +98,13 @@ class Problem:
         """Return the median loss over seeds."""
         return float(quartiles(self.methods[method].curves[kind], [self.mark(share)])[1, 0])
 
+    def peers(self) -> list[str]:
+        """Return the peers, the one with the smallest median loss at the end first; random search is no peer."""
+        return peers_among([each.name for each in self.ordered()])
+
     def best_peer(self) -> str | None:
-        """Return the peer with the smallest median loss at the end, or None; random search is no peer."""
-        peers = [each.name for each in self.ordered() if not each.name.startswith(OURS) and each.name != RANDOM]
-        return peers[0] if peers else None
+        """Return the first of the peers, or None."""
+        return next(iter(self.peers()), None)
 
     def wins_ties_losses(self, method: str, reference: str) -> tuple[int, int, int]:
         """Return on how many common seeds a method ends better than a reference, equal to it, and worse.
@@ -145,6 +154,17 @@ def problems_of(records: Iterable[Record], charged: bool = True) -> list[Problem
             )
         )
     return found
+
+
+def shown_default(names: Iterable[str]) -> str | None:
+    """Return the method that figures show as ours, or None if it is not there."""
+    there = set(names)
+    return next((name for name in PACKAGE_DEFAULTS if name in there), None)
+
+
+def peers_among(names: Iterable[str]) -> list[str]:
+    """Return the methods of other tools among some, in the same order."""
+    return [name for name in names if not name.startswith(OURS) and name != RANDOM]
 
 
 def common_methods(problems: Sequence[Problem]) -> list[str]:

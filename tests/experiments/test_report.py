@@ -1,5 +1,6 @@
 """Test what is made from records: curves, ranks, packed tables and the report."""
 
+import itertools
 import math
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -12,7 +13,8 @@ from experiments.harness import run_record as records
 from experiments.harness.packed_records import pack, read_packed, unpack
 from experiments.harness.run_record import Evaluation
 from experiments.harness.run_settings import Task
-from experiments.reporting.curves import KINDS, Curve, cost_to_reach, curve, quartiles
+from experiments.reporting.curves import Curve, cost_to_reach, curve, quartiles
+from experiments.reporting.figures import spread
 from experiments.reporting.ranks import average_ranks, critical_distance
 from experiments.reporting.report import write_report
 from experiments.reporting.summary import problems_of
@@ -196,8 +198,29 @@ def test_unjudged_runs_have_no_curve_like_the_papers(tmp_path):
     write_report([judged, unjudged], {}, tmp_path / "page.md", tmp_path)
     rows = [row for row in (tmp_path / "page.md").read_text().splitlines() if row.startswith("| peer | 1 | ")]
     assert ["- [-, -] |" in row for row in rows[-2:]] == [False, True]
-    titles = [(tmp_path / f"{name}.svg").read_text().count(KINDS["paper"]) for name in ("hill", "valley")]
-    assert titles == [1, 0]
+
+
+def test_figures_name_our_default_the_best_peers_and_random_search_and_no_other(tmp_path):
+    ends = {"screening": 0.2, "random": 2.0, "good": 0.1, "fair": 0.3, "poor": 0.4, "worst": 0.5, "bmbo_other": 0.25}
+    made = [record_of(name, problem, losses=(5.0, end)) for name, end in ends.items() for problem in ("hill", "dale")]
+    write_report(made, {}, tmp_path / "page.md", tmp_path)
+    for name in ("hill", "dale"):
+        drawn = (tmp_path / f"{name}.svg").read_text()
+        named = {method for method in ends if f">{method}<" in drawn}
+        assert named == {"screening", "random", "good", "fair", "poor"}
+        assert f"{name}: good ends best; screening is number 2 of 7" in drawn
+    assert (
+        "Over 2 problems good has the best average rank; screening is number 2 of 7"
+        in (tmp_path / "ranks.svg").read_text()
+    )
+
+
+def test_names_at_the_ends_of_lines_never_overlap():
+    assert spread([], 0.1) == []
+    assert spread([0.2, 0.9], 0.1) == [0.2, 0.9]
+    apart = spread([0.5, 0.5, 0.52, 0.62], 0.1)
+    assert all(later - earlier >= 0.1 - 1e-12 for earlier, later in itertools.pairwise(apart))
+    assert sum(apart) / 4 == pytest.approx((0.5 + 0.5 + 0.52 + 0.62) / 4)
 
 
 def test_records_of_before_unjudged_runs_count_as_judged():

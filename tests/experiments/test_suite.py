@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from experiments import __main__ as program
+from experiments.command_options import fill
 from experiments.harness.single_run import starting_design
 from experiments.problems import FAMILIES, PROBLEMS, function_variants, live_training, reference_values, suite
 from experiments.problems.function_variants import Variant
@@ -46,6 +47,10 @@ def test_the_suite_has_many_problems_whose_costs_rise():
         costs = benchmark.problem.ladder.costs
         assert list(costs) == sorted(set(costs))
         assert suite.total_cost(benchmark) == 40 * costs[-1]
+
+
+def test_no_two_families_have_a_problem_of_the_same_name():
+    assert sum(map(len, FAMILIES.values())) == len(PROBLEMS)
 
 
 @pytest.mark.parametrize("name", FAMILIES["functions"])
@@ -143,7 +148,7 @@ def test_halves_are_those_of_earlier_results():
 
 def test_the_committed_reference_values_cover_the_suite():
     found = reference_values.read()
-    assert set(found) == set(suite.names_of())
+    assert set(found) == {*suite.names_of(), *suite.names_of(chosen="robust")}
     for name, values in found.items():
         benchmark = PROBLEMS[name]()
         assert reference_values.is_usable(values)
@@ -157,7 +162,7 @@ def test_the_committed_reference_values_cover_the_suite():
 def test_the_rules_of_the_suite_are_filled_in_and_can_be_overridden(capsys):
     def filled(*options):
         arguments = program._parser().parse_args(["run", "--methods", "random", *options])
-        program._fill(arguments)
+        fill(arguments)
         return arguments
 
     found = filled("--suite", "development", "--half", "tuning")
