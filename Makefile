@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all test-faults coverage lint format docs site bench clean
+.PHONY: install demo test test-all test-faults coverage lint format docs site bench lock fuzz clean
 
 install: $(STAMP)
 
@@ -13,11 +13,11 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --no-compile --editable \
-		".[configspace,dashboard,pandas,plot,postgresql,ray]" --group dev --group docs
+		".[configspace,dashboard,pandas,plot,postgresql,ray,sklearn]" --group dev --group docs
 	touch $@
 
 demo: install
-	$(BIN)/python -m bmbo.demo
+	$(BIN)/python -m bmbo.demo --report build/demo.html
 
 # The quick tests, in two processes. The tests of one file stay in one process, where they share what they compile.
 # Compiling takes most of the time, so XLA optimises less. `make test-all` compiles as users do.
@@ -33,7 +33,8 @@ test-all: install
 coverage: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=bmbo --cov-report=term-missing:skip-covered
 
-# Kills planners and workers at random moments, on SQLite and PostgreSQL, for some minutes.
+# Kills and disturbs planners and workers at random moments, on every storage, for half an hour.
+# `python -m tests.faults --kills 1000 --report docs/results/faults.md` does the same for a night.
 test-faults: install
 	$(BIN)/python -m pytest -m faults
 
@@ -60,6 +61,14 @@ bench: install
 	$(BIN)/python benchmarks/suggest_speed.py --hmc
 	$(BIN)/python benchmarks/alternating_search_cost.py
 	$(BIN)/python benchmarks/ledger_throughput.py
+
+# The versions that CI looks up among known vulnerabilities.
+lock: install
+	$(BIN)/python .ci/lock.py requirements-lock.txt
+
+# Ten thousand cases of bad input, about ten minutes, and docs/results/bad_input.md.
+fuzz: install
+	$(BIN)/python -m tests.fuzz --cases 10000
 
 clean:
 	rm -rf $(VENV) .coverage .pytest_cache .ruff_cache .hypothesis
