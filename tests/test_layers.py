@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "synthetic": {"problem"},
     "study": NUMERIC | {"policies", "methods", "executors", "ledger", "report"},
     "testing": NUMERIC,
-    "cli": {"problem", "history", "protocols", "methods", "executors", "ledger", "study"},
+    "dashboard": {"problem", "protocols", "ledger", "report", "study"},
+    "cli": {"problem", "history", "protocols", "methods", "executors", "ledger", "study", "dashboard"},
     "logging": set(),
     "integration": {"problem", "history", "protocols", "methods", "ledger", "study"},
     "demo": {"study", "synthetic"},
@@ -134,7 +135,8 @@ def test_only_a_function_of_the_runtime_sets_what_jax_does(path):
     assert not any(name.endswith("config.update") for name in names_in(tree))
 
 
-EXTRAS = {"torch", "plotly", "ray", "matplotlib", "pandas", "ConfigSpace", "botorch", "numpyro", "sklearn"}
+PEERS = {"torch", "botorch", "numpyro"}
+EXTRAS = {"plotly", "optuna_dashboard", "ray", "matplotlib", "pandas", "ConfigSpace", "sklearn"} | PEERS
 COMPILING = {"jax", "jaxlib", "optax", "blackjax"}
 
 LOADED = """
