@@ -25,13 +25,13 @@ from bmbo.ledger.allowed_names import check_new_name
 from bmbo.ledger.damage import opened_whole, tells_of_damage, tells_of_failed_writing, unreadable
 from bmbo.ledger.database_trials import store_of
 from bmbo.ledger.kept_record import KeptRecord
-from bmbo.ledger.optuna_private import enqueued_params
+from bmbo.ledger.optuna_private import OBJECTIVE_NAMES, enqueued_params
 from bmbo.ledger.outages import with_retries
 from bmbo.ledger.owners import Owner
 from bmbo.ledger.planner_lease import PlannerLease, delete_terms
 from bmbo.ledger.storages import Storage, check_exists, quiet_optuna, redacted
 from bmbo.ledger.stored_trials import LedgerEntry, LedgerSnapshot
-from bmbo.ledger.study_definition import StudyDefinition, difference
+from bmbo.ledger.study_definition import StudyDefinition, difference, directions_of
 from bmbo.ledger.trial_store import Ending
 from bmbo.ledger.writing_once import write_if
 from bmbo.problem import Feasible, Number, Problem
@@ -80,10 +80,10 @@ class Ledger:
         # Checked before anything is written, because not every space can be stored.
         mapping.optuna_distributions(definition.problem.space)
         opened = opened_whole(storage)
-        direction = StudyDirection.MAXIMIZE if definition.problem.maximise else StudyDirection.MINIMIZE
+        directions = [StudyDirection[each.upper()] for each in directions_of(definition.problem)]
         try:
             with quiet_optuna():
-                study_id = with_retries(lambda: opened.create_new_study([direction], name))
+                study_id = with_retries(lambda: opened.create_new_study(directions, name))
         except DuplicatedStudyError:
             if not load_if_exists:
                 raise ValueError(
@@ -92,6 +92,9 @@ class Ledger:
                 ) from None
             return cls._joined(opened, str(name), definition)
         with_retries(lambda: opened.set_study_user_attr(study_id, keys.DEFINITION, definition.to_json()))
+        if any(not each.name.isdecimal() for each in definition.problem.objectives):
+            names = [each.name for each in definition.problem.objectives]
+            with_retries(lambda: opened.set_study_system_attr(study_id, OBJECTIVE_NAMES, names))
         return cls(opened, with_retries(lambda: opened.get_study_name_from_id(study_id)), study_id, definition)
 
     @classmethod
@@ -440,10 +443,10 @@ class Ledger:
         if attempt is not None:
             attributes[keys.TOLD_BY] = attempt
         new = {key: value for key, value in attributes.items() if self._is_new(planned, key, value)}
-        step = level if level < self.problem.ladder.top else None
+        step = mapping.shown_step(self.problem, level)
         state = mapping.optuna_state(self.problem, level, outcome)
         system = mapping.system_attributes(outcome, self.problem)
-        self._trials.end(entry.trial_id, Ending(state, outcome.value, step, new, system))
+        self._trials.end(entry.trial_id, Ending(state, outcome.values, step, new, system))
 
     @property
     @tells_of_damage

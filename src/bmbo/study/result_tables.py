@@ -42,7 +42,8 @@ def rows_of(source: object, problem: Problem) -> list[Mapping[str, Any]]:
     """
     if isinstance(source, optuna.Study):
         finished = source.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-        return [{"params": trial.params, "value": trial.value} for trial in finished]
+        is_single = len(source.directions) == 1
+        return [{"params": t.params, "value": t.values[0] if is_single else tuple(t.values)} for t in finished]
     is_text = isinstance(source, str | Path)
     if isinstance(source, str | Path):
         rows = _rows_in(Path(source), problem.space)
