@@ -18,7 +18,7 @@ from bmbo.history.host_observations import Floats
 from bmbo.history.pareto_front import orders, reference_below
 from bmbo.protocols import WeightedPosteriors
 
-BOTH_SIDES, UNSCALED = np.polynomial.legendre.leggauss(7)
+BOTH_SIDES, UNSCALED = np.polynomial.legendre.leggauss(5)
 NODES, NODE_WEIGHTS = 0.5 * (BOTH_SIDES + 1.0), 0.5 * UNSCALED
 """Places and weights of an integral from 0 to 1."""
 NUM_OUTCOMES = 8

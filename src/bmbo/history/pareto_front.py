@@ -16,12 +16,16 @@ def on_front(values: Floats) -> Booleans:
 
     Of rows that are equal, each is on the front.
     """
-    kept = np.ones(len(values), np.bool_)
-    for place, row in enumerate(values):
-        if kept[place]:
-            # A row that is beaten beats nothing that the row which beats it does not.
-            others = values[kept]
-            kept[place] = not ((others >= row).all(1) & (others > row).any(1)).any()
+    # In this order no row is beaten by a later one.
+    left = np.lexsort((*values.T, values.sum(1)))[::-1]
+    place = 0
+    while place < len(left):
+        row, later = values[left[place]], values[left[place + 1 :]]
+        beaten = (later <= row).all(1) & (later < row).any(1)
+        left = np.concatenate([left[: place + 1], left[place + 1 :][~beaten]])
+        place += 1
+    kept = np.zeros(len(values), np.bool_)
+    kept[left] = True
     return kept
 
 

@@ -14,8 +14,8 @@ from bmbo.history.pareto_front import orders
 from bmbo.policies.learned_feasibility import learned, with_expected_failures
 from bmbo.protocols import ExactSurrogate, WeightedPosteriors
 
-NUM_DIRECTIONS = 24
-"""Directions along which the front is measured."""
+NUM_DIRECTIONS = 16
+"""Directions along which the front is measured. They are others for each batch."""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,8 @@ FEWEST_VALUES = 3
 """Values that a model is fitted to. Before, queries after the start are random."""
 RANDOM_TRIES = 64
 """Random points that are drawn to find one that was not asked yet: a small space soon has few of them."""
+FRONT_POINTS, FRONT_ASKED = 40, 20
+"""Points that may be evaluated next, and be looked at, with several objectives: each of them takes longer then."""
 ROUNDING = 1e-9
 """Share of a cost that may be missing because sums of costs are rounded."""
 
@@ -243,9 +245,10 @@ class _Batch:
                 remaining=self.budget * (1.0 + ROUNDING),
                 looks=self.policy.choose.looks and self.trials >= 2,
             )
-        return self.policy.choose.offers(
-            self.rng, belief, self.space, prices.costs, taken=taken, remaining=self._remaining
-        )
+        choose = self.policy.choose
+        if belief.front is not None:
+            choose = replace(choose, num_points=FRONT_POINTS, num_asked=FRONT_ASKED)
+        return choose.offers(self.rng, belief, self.space, prices.costs, taken=taken, remaining=self._remaining)
 
     def _learned(self) -> Belief:
         """Return what is believed, with outcomes imagined of all that is in flight."""
