@@ -200,9 +200,9 @@ spend as much as {TOP_EVALUATIONS} evaluations at the top, and there are {seeds}
 whole front's hypervolume that a run has not reached: 0 is perfect, and 1 is nothing.
 
 The problems (`experiments/problems/several_objectives.py`) have two to four objectives and two or three fidelities. The
-peers have no fidelities and evaluate at the top alone, as `screening, top alone` does. None is told the reference point,
-but qLogNEHVI, which needs it. `one direction` measures the front along one random direction for each query, as ParEGO
-does, in place of the average over 16.
+peers have no fidelities and evaluate at the top alone, as `screening, top alone` does. None is told the reference
+point, but qLogNEHVI, which needs it. `one direction` measures the front along one random direction for each query, as
+ParEGO does, in place of the average over 16.
 
 The mean over the {len(problems)} problems:
 
@@ -238,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     found = read_records(options.records)
     methods = [name for name in METHODS if name not in NEEDS or find_spec(NEEDS[name]) is not None]
-    wanted = [(problem, name, seed) for seed in range(options.seeds) for name in methods for problem in PROBLEMS]
+    wanted = [(problem, name, seed) for seed in range(options.seeds) for problem in PROBLEMS for name in methods]
     for problem, name, seed in tqdm([key for key in wanted if key not in found]):
         case = PROBLEMS[problem]
         found[problem, name, seed] = shares(case, METHODS[name](case, seed))

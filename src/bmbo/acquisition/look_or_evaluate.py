@@ -88,10 +88,7 @@ class Belief:
 
 def evaluate_now(belief: Belief, points: Floats) -> Floats:
     """Return the expected improvement of an evaluation at the top, averaged over posteriors and futures, [q]."""
-    if belief.front is not None:
-        total = belief.front.now(points)
-    else:
-        total = _improvement_now(belief, points)
+    total = _improvement_now(belief, points) if belief.front is None else belief.front.now(points)
     if belief.feasibility is not None:
         total = total * np.exp(belief.feasibility.log_probability(points))
     return total if belief.weigh is None else total * np.exp(belief.weigh(points))

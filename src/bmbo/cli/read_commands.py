@@ -26,7 +26,6 @@ from bmbo.study.run_messages import no_best_line
 from bmbo.study.short_text import duration, params_line, short_text
 from bmbo.study.trial import measured_of
 
-
 _OWN_COLUMNS = ("params", "user_attrs", "measured", "values")
 """What has a column for each of its parts in a table."""
 

@@ -391,7 +391,7 @@ def _outcome(problem: Problem, stored: StoredTrial, checked: CheckedAttributes, 
             f"trial {stored.number} in the storage has lost its value: the storage is damaged, or something else than "
             "bmbo changed it; go on with a backup"
         )
-    if not is_whole:
+    if not is_whole or not values:
         return Outcome(None, cost, seconds, error=error or "it failed without a reason")
     outcome = Outcome.of_several(values, cost, seconds) if problem.objectives else Outcome.of(values[0], cost, seconds)
     if outcome.value is None:

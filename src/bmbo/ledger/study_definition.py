@@ -118,10 +118,9 @@ def directions_of(problem: Problem) -> tuple[str, ...]:
 
 def difference(stored: Problem, given: Problem) -> str | None:
     """Return in words the first difference between a given and a stored problem, or None if they are the same."""
-    if stored.num_objectives != given.num_objectives:
-        return f"it has {stored.num_objectives} objectives, not {given.num_objectives}"
-    if direction_of(stored) != direction_of(given):
-        return f"its direction is {direction_of(stored)!r}, not {direction_of(given)!r}"
+    aims = _aims_difference(stored, given)
+    if aims is not None:
+        return aims
     if repr(stored.ladder) != repr(given.ladder):
         return f"its fidelities are {_ladder_text(stored.ladder)}, not {_ladder_text(given.ladder)}"
     for flag in ("continues", "early_stopping"):
@@ -130,13 +129,21 @@ def difference(stored: Problem, given: Problem) -> str | None:
             return f"it was made with {flag}={before}, not {flag}={now}"
     if stored.constraints != given.constraints:
         return f"its constraints are {_limits_text(stored)}, not {_limits_text(given)}"
-    if stored.objectives != given.objectives:
-        before, now = (tuple(each.reference for each in problem.objectives) for problem in (stored, given))
-        return f"its reference_point is {before}, not {now}"
     if stored.feasible != given.feasible:
         before, now = (None if each.feasible is None else each.feasible.name for each in (stored, given))
         return f"it was made with feasible={before}, not feasible={now}"
     return _space_difference(dict(stored.space.params), dict(given.space.params))
+
+
+def _aims_difference(stored: Problem, given: Problem) -> str | None:
+    if stored.num_objectives != given.num_objectives:
+        return f"it has {stored.num_objectives} objectives, not {given.num_objectives}"
+    if direction_of(stored) != direction_of(given):
+        return f"its direction is {direction_of(stored)!r}, not {direction_of(given)!r}"
+    if stored.objectives != given.objectives:
+        before, now = (tuple(each.reference for each in problem.objectives) for problem in (stored, given))
+        return f"its reference_point is {before}, not {now}"
+    return None
 
 
 def _space_difference(before: Mapping[str, Parameter], now: Mapping[str, Parameter]) -> str | None:
