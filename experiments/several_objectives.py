@@ -75,7 +75,8 @@ def _optuna(case: SeveralObjectives, seed: int, *, sampler: str) -> Run:
     """Run a sampler of Optuna, at the top alone."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     made: Any = getattr(optuna.samplers, sampler)(seed=seed)
-    study = optuna.create_study(directions=["minimize"] * case.num_objectives, sampler=made)
+    directions = [optuna.study.StudyDirection.MINIMIZE] * case.num_objectives
+    study = optuna.create_study(directions=directions, sampler=made)
     run: Run = []
     for place in range(TOP_EVALUATIONS):
         trial = study.ask(dict(to_optuna(case.space)))

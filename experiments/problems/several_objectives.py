@@ -104,7 +104,7 @@ def error_and_seconds(task: str, points: Floats, epoch: int) -> Floats:
 
 
 def searched_volume(task: str, reference: tuple[float, ...], num: int = 20_000, rounds: int = 20) -> float:
-    """Return the hypervolume of the front that a long search finds in LCBench: random points, then steps from the front.
+    """Return the hypervolume of the front that a long search finds in LCBench: random points, then steps from there.
 
     The number in `PROBLEMS` comes from this function.
     """

@@ -66,6 +66,8 @@ class Outcome:
     @classmethod
     def of_several(cls, values: Sequence[float], cost: float, seconds: float = 0.0) -> "Outcome":
         """Return the outcome of a run that returned a number for each objective, as `of` does for one."""
+        if len(values) == 1:
+            return cls.of(values[0], cost, seconds)
         if all(map(math.isfinite, values)):
             return cls(float(values[0]), cost, seconds, further=tuple(map(float, values[1:])))
         return cls(None, cost, seconds, error=f"the objective returned {tuple(values)!r}")

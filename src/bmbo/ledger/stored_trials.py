@@ -393,7 +393,7 @@ def _outcome(problem: Problem, stored: StoredTrial, checked: CheckedAttributes, 
         )
     if not is_whole or not values:
         return Outcome(None, cost, seconds, error=error or "it failed without a reason")
-    outcome = Outcome.of_several(values, cost, seconds) if problem.objectives else Outcome.of(values[0], cost, seconds)
+    outcome = Outcome.of_several(values, cost, seconds)
     if outcome.value is None:
         return outcome
     return replace(outcome, checkpoint=checkpoint, measured=_measured(problem, checked))
