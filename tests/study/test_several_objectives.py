@@ -282,7 +282,7 @@ high = 1
 value = 1
 cost = 1
 [objective]
-command = '{python} -c "print({{\\"value\\": [{x}, 2.5], \\"note\\": 3}})"'
+command = ["{python}", "-c", "import json; print(json.dumps(dict(value=[{x}, 2.5], note=3)))"]
 [run]
 n_trials = 2
 """
@@ -293,7 +293,7 @@ def test_a_study_file_and_a_program_have_several_objectives(tmp_path, monkeypatc
     path = tmp_path / "study.toml"
     path.write_text(FILE)
     assert main(["run", str(path)]) == 0
-    assert "the front" in capsys.readouterr().out
+    assert "one configuration beats all others: trial 0 with loss" in capsys.readouterr().out
     study = bmbo.load_study(study_name="m", storage="sqlite:///m.db")
     assert [trial.values[1] for trial in study.trials] == [2.5, 2.5]
     assert study.trials[0].user_attrs == {"note": 3}

@@ -142,7 +142,8 @@ def _json_rows(text: str, objectives: Sequence[Objective]) -> list[dict[str, Any
         measured = row.pop("measured") if isinstance(row.get("measured"), dict) else {}
         flat = {**row, **{f"{PREFIX}{name}": value for name, value in cast(dict[str, Any], params).items()}}
         if objectives and isinstance(row.get("values"), list):
-            flat = {**flat, **values_by_column(objectives, flat.pop("values"))}
+            values = flat.pop("values")
+            flat |= values_by_column(objectives, values)
         rows.append({**flat, **{f"{MEASURED}{name}": value for name, value in measured.items()}})
     return rows
 
