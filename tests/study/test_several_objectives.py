@@ -348,15 +348,21 @@ def test_the_default_keeps_the_promises_of_a_method(size):
 
 
 @pytest.mark.slow
-def test_several_objectives_go_with_failures_continued_training_and_many_levels():
+def test_several_objectives_go_with_failures_continued_training_and_many_levels(tmp_path):
     def fails(trial):
         if trial.params["x"] > 0.7:
             raise MemoryError("too large")
         return opposed(trial)
 
+    def continuing(trial):
+        (trial.checkpoint_dir / "kept").touch()
+        return opposed(trial)
+
     study = run(created(), fails, total_cost=120, catch=Exception)
+    assert any(trial.state == "failed" for trial in study.trials)
     assert study.best_trials
-    (study.best_trials[0].checkpoint_dir / "kept").touch()
+    climbing = run(created(continues=True, checkpoints=tmp_path), continuing, total_cost=90)
+    assert sum(trial.resume_from is not None for trial in climbing.trials) >= 3
     many = bmbo.create_study(
         space=SPACE, fidelities=bmbo.FidelityRange(1, 20), directions=["minimize", "maximize"], reference_point=[1, -1]
     )
