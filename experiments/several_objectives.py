@@ -4,8 +4,9 @@
         --out docs/results/several_objectives.md
 
 All methods may spend the same. BoTorch's qNEHVI needs a reference point and is told it, the default is run with it and
-without, and the others know none. The peers have no fidelities, and evaluate at the top alone. BoTorch, and Optuna's GPSampler, which needs PyTorch, are left out if
-they are not installed. Runs that the records have already are not made again.
+without, and the others know none. The peers have no fidelities, and evaluate at the top alone. BoTorch, and Optuna's
+GPSampler, which needs PyTorch, are left out if they are not installed. Runs that the records have already are not made
+again.
 """
 
 # Peers are imported where runs are made, and may be missing.
