@@ -205,7 +205,9 @@ def test_the_start_has_fewer_points_where_levels_are_dear_or_trials_are_few():
     start = LadderStart()
     cheap, dear = start.sizes(7, (0.06, 0.25, 1.0), 40.0, None), start.sizes(7, (0.5, 0.7, 1.0), 40.0, None)
     assert cheap[0] > dear[0]
-    assert cheap[0] > cheap[1] > cheap[2] == 1
+    assert cheap[0] > cheap[1] > cheap[2] == 3
+    assert start.sizes(7, (0.06, 0.25, 1.0), 20.0, None)[-1] == 2
+    assert start.sizes(7, (0.06, 0.25, 1.0), 9.0, None)[-1] == 1
     assert sum(start.sizes(7, (0.06, 0.25, 1.0), None, 20)) <= 10
     assert start.sizes(7, (0.06, 0.25, 1.0), None, None) == cheap
     assert start.sizes(3, (1.0,), 40.0, None) == [6]

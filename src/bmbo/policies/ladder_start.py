@@ -21,6 +21,10 @@ FEWEST_FIRST = 3
 LEAST_PER_LEVEL = 2
 MOST_TRIED = 10_000
 """Points among which one that may be run is looked for."""
+MOST_AT_TOP = 3
+"""Points of the top: from so many on, its values are put on the scale of the levels below (`scales_of`)."""
+SHARE_AT_TOP = 0.1
+"""Largest part of the budget that these points take, unless a single one takes more."""
 STEP_DOWN = 3
 """How many times fewer points a level has than the one below it."""
 FEWEST_RUNGS = 2
@@ -32,8 +36,9 @@ class LadderStart:
     """Plan the first queries of a run.
 
     The lowest level has `first` times two more points than there are parameters, which count as 4 to 10. Each level
-    above has a third of that, and the top has one point. If that costs more than `share` of the budget, or takes more
-    than half of the trials, there are fewer points. With a single level the start takes at most half of the budget.
+    above has a third of that, and the top has three points, or fewer if they cost more than a tenth of the budget. If
+    the levels below the top cost more than `share` of the budget, or all points take more than half of the trials,
+    there are fewer points. With a single level the start takes at most half of the budget.
 
     Args:
         first: points of the lowest level, in units of two more than there are parameters.
@@ -70,11 +75,12 @@ class LadderStart:
         if total_cost is None:
             total_cost = costs[top] * (USUAL_EVALUATIONS if n_trials is None else n_trials)
         first = round(self.first * usual)
+        at_top = min(MOST_AT_TOP, max(1, int(SHARE_AT_TOP * total_cost / costs[top])))
         while True:
             below = [max(LEAST_PER_LEVEL, round(first / STEP_DOWN**level)) for level in range(top)]
             cost = sum(num * costs[level] for level, num in enumerate(below))
-            if first <= FEWEST_FIRST or (cost <= self.share * total_cost and sum(below) + 1 <= most_trials):
-                return [*below, 1]
+            if first <= FEWEST_FIRST or (cost <= self.share * total_cost and sum(below) + at_top <= most_trials):
+                return [*below, at_top]
             first -= 1
 
     def next_query(
