@@ -129,7 +129,9 @@ def status(arguments: argparse.Namespace) -> int:
     print(f"best: {none if reading.best is None else _trial_line(reading.best)}")
     if (method := reading.ledger.method) is not None:
         print(f"method: {method['shown']}")
-    failed = [entry for entry in reading.entries if entry.state == "failed"]
+    # A failure that was queued again speaks through the trial that repeats it.
+    retried = {entry.retry_of for entry in reading.entries}
+    failed = [e for e in reading.entries if e.state == "failed" and e.trial.number not in retried]
     if failed and (last := failed[-1].trial).outcome is not None:
         print(f"last failure: trial {last.number}: {last.outcome.error}; bmbo retry queues failed trials again")
     print(f"planner: {'nobody at the moment' if (who := reading.planner) is None else shown_owner(who)}")

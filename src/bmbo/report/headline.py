@@ -52,6 +52,8 @@ def _facts(data: ReportData) -> tuple[tuple[str, str], ...]:
     most = "" if data.n_trials is None else f" of {data.n_trials}"
     goal = "large" if data.problem.maximise else "small"
     parts = [f"{len(history.done)} with a value", f"{len(history.failed)} failed", f"{len(history.pending)} in flight"]
+    if refunded := sum(trial.refunded for trial in history.trials):
+        parts.append(f"{refunded} given back, which limits do not count")
     stopped = sum(entry.stopped_from is not None for entry in data.entries)
     reports = sum(len(known) for known in history.reports.values())
     on_the_way = (("Reported on the way", f"{reports} values, and {stopped} trials stopped early"),) if reports else ()

@@ -51,8 +51,8 @@ def create_study(
         fidelities: from the roughest to the one that counts.
         seed: for all random choices.
         method: what chooses trials; by default that of a study that exists, and `screening()` for a new one.
-        checkpoints: where checkpoint folders are made; by default beside a storage that is a file, else in the working
-            directory.
+        checkpoints: where checkpoint folders are made; by default beside a storage that is a file, for one in memory in
+            a temporary folder that is removed when the process ends, else in the working directory.
         continues: whether the objective goes on from `trial.resume_from`, so that a level costs only the difference to
             the lower one that it continues. The costs of `fidelities` are then those of the whole training, and rise.
         constraints: limits of values that the objective measures at every fidelity, as {"memory_gb": ("<=", 16)}. It

@@ -13,6 +13,7 @@ from bmbo.study import import_export, run_messages
 from bmbo.study.names_of_optuna import StudyNames
 from bmbo.study.notebook_views import study_html
 from bmbo.study.run_options import RunOptions
+from bmbo.study.stored_method import require_method
 from bmbo.study.trial import StudyRecommendation, Trial, view
 
 logger = logging.getLogger("bmbo")
@@ -102,8 +103,9 @@ class ReadableStudy(StudyNames):
         """Return the configuration with the best expected value at the top fidelity, of those that are feasible.
 
         Raise TypeError if the study's method has no surrogate, ValueError if no trial has finished yet, or if trials at
-        the top have, and none keeps all constraints.
+        the top have, and none keeps all constraints, ImportError if an extra that the method needs is not installed.
         """
+        require_method(self.policy)
         if not isinstance(self.policy, Recommending):
             raise TypeError("this study's method has no surrogate to recommend from; see best_trial")
         history = self.history
