@@ -23,7 +23,7 @@ from bmbo.ledger import attribute_keys as keys
 from bmbo.ledger import stored_trials as mapping
 from bmbo.ledger.allowed_names import check_new_name
 from bmbo.ledger.damage import opened_whole, tells_of_damage, tells_of_failed_writing, unreadable
-from bmbo.ledger.database_trials import store_of
+from bmbo.ledger.database_trials import store_of, study_id_of
 from bmbo.ledger.kept_record import KeptRecord
 from bmbo.ledger.optuna_private import enqueued_params
 from bmbo.ledger.outages import with_retries
@@ -174,7 +174,7 @@ class Ledger:
     @tells_of_damage
     def complete_plan(self, permitted: Callable[[], bool], term: int | None = None) -> None:
         """Write the missing trials of the last batch, in case its planner died while it wrote them; see `plan`."""
-        plan = with_retries(lambda: self.storage.get_study_user_attrs(self._study_id)).get(keys.PLAN)
+        plan = self._trials.study_attributes().get(keys.PLAN)
         if plan is None:
             return
         queries = [
@@ -275,13 +275,42 @@ class Ledger:
             resume_from: number of the trial whose checkpoint it continues.
             apart: whether it will run in another process than its owner.
         """
-        attributes: dict[str, Any] = {keys.OWNER: owner}
-        if apart != entry.apart:
-            attributes[keys.APART] = apart
-        # An earlier try of the trial may have begun from another checkpoint.
-        if resume_from != entry.resume_from:
-            attributes[keys.RESUME_FROM] = resume_from
-        return self._trials.claim(entry.trial_id, attributes)
+        return self.claim_first([entry], owner, lambda _: resume_from, apart=apart) is not None
+
+    @tells_of_failed_writing
+    def claim_first(
+        self,
+        entries: Sequence[LedgerEntry],
+        owner: str,
+        source_of: Callable[[LedgerEntry], int | None],
+        *,
+        apart: bool = False,
+    ) -> LedgerEntry | None:
+        """Take the first of some trials that still waits, and return it as it runs now; None if all are taken.
+
+        Args:
+            entries: the trials, in their order. They waited when they were read.
+            owner: the process that takes one.
+            source_of: returns the number of the trial whose checkpoint a trial continues.
+            apart: whether it will run in another process than its owner.
+        """
+        begun: dict[int, LedgerEntry] = {}
+        waiting = {entry.trial_id: entry for entry in entries}
+
+        def attributes(trial_id: int) -> Mapping[str, Any]:
+            entry = waiting[trial_id]
+            source = source_of(entry)
+            begun[trial_id] = replace(entry, state="running", trial=replace(entry.trial, resumed_from=source))
+            written: dict[str, Any] = {keys.OWNER: owner}
+            if apart != entry.apart:
+                written[keys.APART] = apart
+            # An earlier try of the trial may have begun from another checkpoint.
+            if source != entry.resume_from:
+                written[keys.RESUME_FROM] = source
+            return written
+
+        taken = self._trials.claim(list(waiting), attributes)
+        return None if taken is None else begun[taken]
 
     def beat(self, entry: LedgerEntry, owner: str, count: int) -> bool:
         """Write a sign of life for a running trial; return False, and write nothing, if it is not its owner's any more.
@@ -471,7 +500,7 @@ class Ledger:
 
     def _described(self, key: str, what: str) -> Mapping[str, Any] | None:
         """Return a table among the attributes of the study, or None; raise ValueError if it is something else."""
-        stored = with_retries(lambda: self.storage.get_study_user_attrs(self._study_id)).get(key)
+        stored = self._trials.study_attributes().get(key)
         if stored is not None and not isinstance(stored, Mapping):
             raise ValueError(f"the {what} of the study was changed by something else than bmbo: {short(stored)}")
         return cast(Mapping[str, Any] | None, stored)
@@ -536,7 +565,7 @@ class Ledger:
 
 def _study_id(storage: BaseStorage, name: str) -> int:
     try:
-        return with_retries(lambda: storage.get_study_id_from_name(name))
+        return study_id_of(storage, name)
     except KeyError:
         raise ValueError(f"there is no study {name!r} in {redacted(storage)}") from None
 
