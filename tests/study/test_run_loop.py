@@ -109,7 +109,7 @@ def test_a_run_that_may_not_plan_works_off_what_others_plan():
     planner = study._ledger.lease(Owner.new(), 60.0)
     assert planner.acquire()
     study.enqueue({"x": 0.5, "n": 3})
-    run(study, timeout=0.3)
+    run(study, timeout=60, callbacks=[lambda study, _: study.stop()])
     assert [trial.state for trial in study.trials] == ["complete"]
     planner.release()
 

@@ -11,9 +11,9 @@ from optuna.trial import TrialState
 from sqlalchemy import Connection, Engine, Table, exists, or_, select
 
 from bmbo.ledger.attribute_keys import WRITE_KEY
+from bmbo.ledger.ledger_entries import StoredTrial
 from bmbo.ledger.optuna_private import ENQUEUED, optuna_tables
 from bmbo.ledger.sqlite_files import READS
-from bmbo.ledger.stored_trials import StoredTrial
 from bmbo.ledger.trial_store import Changes
 
 CHUNK = 500

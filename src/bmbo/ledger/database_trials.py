@@ -20,10 +20,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from bmbo.ledger.attribute_keys import OWNER, WRITE_KEY
 from bmbo.ledger.database_reading import CHUNK, UNFINISHED, DatabaseReader, chunks, reading
+from bmbo.ledger.ledger_entries import StoredTrial
 from bmbo.ledger.optuna_private import optuna_tables, wrapped_backend
 from bmbo.ledger.outages import with_retries
 from bmbo.ledger.sqlite_files import DURABLE
-from bmbo.ledger.stored_trials import StoredTrial
 from bmbo.ledger.trial_store import AnyStorage, Attributes, Changes, Ending, TrialStore
 
 DIALECTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}

@@ -18,10 +18,10 @@ from bmbo.ledger.allowed_names import LEASE_ENDING, lease_name
 from bmbo.ledger.attribute_keys import BEAT, OWNER
 from bmbo.ledger.database_reading import UNFINISHED
 from bmbo.ledger.database_trials import store_of, study_id_of
+from bmbo.ledger.ledger_entries import StoredTrial
 from bmbo.ledger.outages import with_retries
 from bmbo.ledger.owners import Owner, SilenceWatch, is_dead
 from bmbo.ledger.storages import quiet_optuna
-from bmbo.ledger.stored_trials import StoredTrial
 from bmbo.ledger.trial_store import Ending, TrialStore
 from bmbo.problem import Number
 

@@ -13,8 +13,8 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from bmbo.ledger.attribute_keys import OWNER, WRITE_KEY
+from bmbo.ledger.ledger_entries import StoredTrial
 from bmbo.ledger.outages import with_retries
-from bmbo.ledger.stored_trials import StoredTrial
 from bmbo.ledger.writing_once import claim_once, write_once
 
 
