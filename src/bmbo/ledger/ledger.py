@@ -16,13 +16,17 @@ from bmbo.history import Outcome
 from bmbo.ledger import attribute_keys as keys
 from bmbo.ledger import stored_trials as mapping
 from bmbo.ledger.damage import tells_of_failed_writing
+from bmbo.ledger.found_study import found_study, made_study
 from bmbo.ledger.ledger_entries import ASKED, LedgerEntry, attempt_of
 from bmbo.ledger.marks import mark_key
 from bmbo.ledger.outages import with_retries
 from bmbo.ledger.owners import Owner
 from bmbo.ledger.planned_ledger import PlannedLedger
 from bmbo.ledger.planner_lease import delete_terms
+from bmbo.ledger.storages import Storage
+from bmbo.ledger.study_definition import StudyDefinition
 from bmbo.ledger.trial_store import Ending
+from bmbo.problem import Feasible
 
 MAX_RETRIES = 2
 """How often a trial is queued again after its worker died; a trial that kills three workers is probably at fault."""
@@ -30,6 +34,27 @@ MAX_RETRIES = 2
 
 class Ledger(PlannedLedger):
     """Read and write the record of one study in an Optuna storage; make it with `create` or `load`."""
+
+    @classmethod
+    def create(cls, storage: Storage, name: str | None, definition: StudyDefinition, load_if_exists: bool) -> "Ledger":
+        """Return the ledger of a new study, or with `load_if_exists` that of the study with this name.
+
+        Raises:
+            ValueError: The name is taken, or the study of this name has another problem.
+        """
+        return cls(*made_study(storage, name, definition, load_if_exists))
+
+    @classmethod
+    def load(cls, storage: Storage, name: str) -> "Ledger":
+        """Return the ledger of the study with this name; raise ValueError if bmbo made no such study."""
+        return cls(*found_study(storage, name))
+
+    def with_feasible(self, feasible: Feasible) -> "Ledger":
+        """Return this ledger with the function that says what may be run; raise ValueError if the study has none."""
+        if self.problem.feasible is None:
+            raise ValueError(f"study {self.name!r} was made without feasible, and keeps to that; leave it out")
+        definition = self._definition.with_feasible(feasible)
+        return type(self)(self.storage, self.name, self._study_id, definition)
 
     @tells_of_failed_writing
     def claim(self, entry: LedgerEntry, owner: str, resume_from: int | None = None, *, apart: bool = False) -> bool:

@@ -28,7 +28,7 @@ from bmbo.study.run_messages import trial_line
 from bmbo.study.run_options import LoopOptions
 from bmbo.study.trial import Trial, view
 from bmbo.study.unwritten import Result, save, write
-from bmbo.study.waiting import WaitingNotice
+from bmbo.study.waiting import LONGEST_PAUSE, SHORTEST_PAUSE, WaitingNotice, next_pause
 
 logger = logging.getLogger("bmbo")
 
@@ -37,9 +37,6 @@ LEAVING_SECONDS = 10.0
 
 MOST_CANDIDATES = 100
 """How many waiting trials a process names of which it takes one: others take some of them at the same time."""
-
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
-"""Seconds between looks at the ledger while others work. The pause doubles from the first to the second."""
 
 
 class TooManyFailuresError(RuntimeError):
@@ -155,9 +152,12 @@ class Runner:
         pause, notice = SHORTEST_PAUSE, WaitingNotice()
         while True:
             ends = self.is_stopping or self._is_hopeless
-            snapshot = None
+            snapshot, looked = None, 0.0
             if not ends:
-                snapshot = queue.tend(self._ledger.read(), self._in_flight, self._executor.num_workers)
+                begun = time.monotonic()
+                record = self._ledger.read()
+                looked = time.monotonic() - begun
+                snapshot = queue.tend(record, self._in_flight, self._executor.num_workers)
                 self._start(snapshot)
             if not self._in_flight and (ends or queue.over is not None):
                 return
@@ -168,7 +168,7 @@ class Runner:
             finished = self._executor.collect(LONGEST_PAUSE if self._in_flight else pause)
             for job in finished:
                 self._conclude(job)
-            pause = SHORTEST_PAUSE if finished else min(2 * pause, LONGEST_PAUSE)
+            pause = SHORTEST_PAUSE if finished else next_pause(pause, looked)
 
     def _start(self, snapshot: LedgerSnapshot) -> None:
         """Claim waiting trials in their order, and give them to free workers."""
