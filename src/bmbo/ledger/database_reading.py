@@ -175,12 +175,12 @@ class DatabaseReader:
         columns = [table.c[name] for name in self._tables.read_columns[table.name]]
         if len(ids) < MANY:
             for some in chunks(ids):
-                yield from connection.execute(select(*columns).where(table.c.trial_id.in_(some)))
+                yield from connection.execute(select(*columns).where(table.c.trial_id.in_(some))).all()
             return
         trials, wanted = self._tables.trials, set(ids)
         ranged = (trials.c.study_id == self._study_id) & (trials.c.trial_id >= min(ids))
         within = select(*columns).where(table.c.trial_id.in_(select(trials.c.trial_id).where(ranged)))
-        for row in connection.execute(within):
+        for row in connection.execute(within).all():
             if row[0] in wanted:
                 yield row
 

@@ -137,8 +137,7 @@ def entry_from_trial(problem: Problem, stored: StoredTrial) -> LedgerEntry:
     """
     checked = CheckedAttributes(stored.number, stored.attributes)
     try:
-        params = problem.space.exact(stored.params)
-        unit = problem.space.encode(params)
+        params, unit = problem.space.exact_at(stored.params)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"trial {stored.number} in the storage is none of this study's space, was it made by Optuna? {error}"
