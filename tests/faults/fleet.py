@@ -340,7 +340,7 @@ class Fleet:
         if self._opened is None:
             self._opened = open_storage(self.storage)
         term = current_term(self._opened, "study")
-        owner = None if term is None else Owner.of(term.user_attrs.get(OWNER) or "")
+        owner = None if term is None else Owner.of(term.attributes.get(OWNER) or "")
         return next((process for process in self._joined if owner is not None and process.pid == owner.pid), None)
 
     def _start(self):

@@ -281,9 +281,9 @@ def hold_cluster(file):
 
 
 ROUNDS: dict[str, tuple[Callable[[Place], Tally], ...]] = {
-    "sqlite": (of_python, of_commands, away, full, starved, resumed, asked, of_python, of_commands, on_ray),
-    "postgresql": (of_python, of_commands, away, cut, starved, resumed, asked, of_python, of_commands, on_ray),
-    "journal": (of_python, of_commands, away, full, starved, resumed, asked, of_python, of_commands, on_ray),
+    "sqlite": (of_python, of_commands, away, full, starved, on_ray, resumed, asked, of_python, of_commands),
+    "postgresql": (of_python, of_commands, away, cut, starved, on_ray, resumed, asked, of_python, of_commands),
+    "journal": (of_python, of_commands, away, full, starved, on_ray, resumed, asked, of_python, of_commands),
 }
 """What the rounds of a storage are, in turn."""
 

@@ -25,7 +25,7 @@ from support.study_ledgers import always, ledger_in, planned, query_at
 @pytest.fixture(params=["transactions", "steps"])
 def ledger(request, tmp_path, monkeypatch):
     if request.param == "steps":
-        monkeypatch.setattr("bmbo.ledger.ledger.store_of", AnyStorage)
+        monkeypatch.setattr("bmbo.ledger.readable_ledger.store_of", AnyStorage)
     return ledger_in(f"sqlite:///{tmp_path}/study.db")
 
 

@@ -66,7 +66,7 @@ class StudyReading:
     def planner(self) -> str | None:
         """Return the owner of the planner's lease, or None if no process holds it."""
         term = current_term(self.ledger.storage, self.chosen.name)
-        return None if term is None else term.user_attrs.get(OWNER)
+        return None if term is None else term.attributes.get(OWNER)
 
     def described(self, entry: LedgerEntry) -> dict[str, Any]:
         """Return a trial in the types of JSON."""
