@@ -6,9 +6,7 @@ from functools import partial
 from typing import Any
 
 from bmbo import methods
-from bmbo.acquisition.early_doubt import EarlyDoubt
 from bmbo.policies import Screening
-from bmbo.policies.ladder_start import LadderStart
 from bmbo.surrogates.exact_gp import JointGP
 from bmbo.surrogates.exact_gp.prior_and_evidence import Prior
 from experiments.harness.method_interface import MethodEntry
@@ -25,18 +23,6 @@ def _alike_levels() -> Screening:
 
 def _matern() -> Screening:
     return Screening(JointGP(kernels=("matern",)))
-
-
-def _without_doubt() -> Screening:
-    return replace(methods.screening(), doubt=EarlyDoubt(factor=1.0))
-
-
-def _without_constants() -> Screening:
-    return Screening(JointGP(prior=Prior(level_shift=1e-9)))
-
-
-def _one_at_top() -> Screening:
-    return replace(methods.screening(), start=LadderStart(at_top=1))
 
 
 def _failures_as_worst_values() -> Screening:
@@ -72,9 +58,6 @@ ENTRIES = (
     _entry("screening_no_looks", _without_looks, "after the start, only the top is asked"),
     _entry("screening_alike", _alike_levels, "a level is believed to resemble those below it"),
     _entry("screening_matern", _matern, "the Matern kernel alone"),
-    _entry("screening_no_doubt", _without_doubt, "deviations are never enlarged"),
-    _entry("screening_no_constants", _without_constants, "the mean of a level's values is that of the level"),
-    _entry("screening_one_at_top", _one_at_top, "the start has one point of the top"),
     _entry("screening_worst_failures", _failures_as_worst_values, "a failure has the worst value of its level"),
     _entry(
         "bmbo_darn_information",

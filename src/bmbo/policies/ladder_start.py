@@ -21,8 +21,6 @@ FEWEST_FIRST = 3
 LEAST_PER_LEVEL = 2
 MOST_TRIED = 10_000
 """Points among which one that may be run is looked for."""
-SHARE_AT_TOP = 0.1
-"""Largest part of the budget that the points of the top take, unless a single one takes more."""
 STEP_DOWN = 3
 """How many times fewer points a level has than the one below it."""
 FEWEST_RUNGS = 2
@@ -34,25 +32,20 @@ class LadderStart:
     """Plan the first queries of a run.
 
     The lowest level has `first` times two more points than there are parameters, which count as 4 to 10. Each level
-    above has a third of that, and the top has `at_top` points, or fewer if they cost more than a tenth of the budget.
-    If the levels below the top cost more than `share` of the budget, or all points take more than half of the trials,
-    there are fewer points. With a single level the start takes at most half of the budget.
+    above has a third of that, and the top has one point. If that costs more than `share` of the budget, or takes more
+    than half of the trials, there are fewer points. With a single level the start takes at most half of the budget.
 
     Args:
         first: points of the lowest level, in units of two more than there are parameters.
         share: largest part of the budget that is spent below the top.
-        at_top: points of the top. From three on, its values are put on the scale of the levels below (`scales_of`).
     """
 
     first: float = 1.3
     share: float = 0.06
-    at_top: int = 3
 
     def __post_init__(self) -> None:
         if not 0.0 < self.share <= 1.0:
             raise ValueError(f"the start's share of the budget must be above 0 and at most 1, got {self.share}")
-        if self.at_top < 1:
-            raise ValueError(f"the start needs at least one point of the top, got {self.at_top}")
 
     def sizes_on(
         self, ladder: Ladder, num_params: int, costs: Sequence[float], total_cost: float | None, n_trials: int | None
@@ -77,12 +70,11 @@ class LadderStart:
         if total_cost is None:
             total_cost = costs[top] * (USUAL_EVALUATIONS if n_trials is None else n_trials)
         first = round(self.first * usual)
-        at_top = min(self.at_top, max(1, int(SHARE_AT_TOP * total_cost / costs[top])))
         while True:
             below = [max(LEAST_PER_LEVEL, round(first / STEP_DOWN**level)) for level in range(top)]
             cost = sum(num * costs[level] for level, num in enumerate(below))
-            if first <= FEWEST_FIRST or (cost <= self.share * total_cost and sum(below) + at_top <= most_trials):
-                return [*below, at_top]
+            if first <= FEWEST_FIRST or (cost <= self.share * total_cost and sum(below) + 1 <= most_trials):
+                return [*below, 1]
             first -= 1
 
     def next_query(

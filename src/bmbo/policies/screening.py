@@ -13,7 +13,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bmbo.acquisition.continue_or_look import ContinueOrLook, least_at_top
-from bmbo.acquisition.early_doubt import EarlyDoubt
 from bmbo.acquisition.fading_prior import FadingPrior
 from bmbo.acquisition.feasibility import Allowed
 from bmbo.acquisition.few_of_many_levels import FewLevels
@@ -22,7 +21,7 @@ from bmbo.history import History, Query
 from bmbo.history.host_observations import Floats, Integers, Observations
 from bmbo.history.prices import Prices
 from bmbo.history.same_point import point_key
-from bmbo.policies.ladder_start import USUAL_EVALUATIONS, LadderStart, allowed_filling
+from bmbo.policies.ladder_start import LadderStart, allowed_filling
 from bmbo.policies.learned_feasibility import allowed, learned
 from bmbo.problem import Problem
 from bmbo.problem.spread_levels import has_many, spread_levels
@@ -51,7 +50,6 @@ class Screening:
         climb: the rule in place of `choose` where training continues (`Problem.continues`).
         learns_failures: whether a probability of success is learned; if not, a failure has the worst value.
         prior: how fast a user's belief about good values fades.
-        doubt: how far the model is doubted while much of the budget is left.
     """
 
     surrogate: ExactSurrogate
@@ -62,7 +60,6 @@ class Screening:
     climb: ContinueOrLook = field(default_factory=ContinueOrLook)
     learns_failures: bool = True
     prior: FadingPrior = field(default_factory=FadingPrior)
-    doubt: EarlyDoubt = field(default_factory=EarlyDoubt)
 
     def within(self, total_cost: float | None, n_trials: int | None) -> "Screening":
         """See `Budgeted`."""
@@ -207,19 +204,6 @@ class _Batch:
         """Return what the rule may count on: with one trial left, only the top is worth it."""
         return self.budget if self.trials >= 2 else min(self.budget, self.costs[self.top])
 
-    @property
-    def _left(self) -> float:
-        """Return the share of the limits that is left for later batches; a run without limits has the usual ones."""
-        policy, top, later = self.policy, self.costs[self.top], self.num - 1 - len(self.choices)
-        shares: list[float] = []
-        if policy.n_trials is not None:
-            shares.append((self.trials - later) / policy.n_trials)
-        if policy.total_cost is not None or not shares:
-            total, spent = policy.total_cost, self.history.spent + self.history.in_flight
-            budget = USUAL_EVALUATIONS * top - spent if total is None else self.budget
-            shares.append((budget - later * top) / (USUAL_EVALUATIONS * top if total is None else total))
-        return min(shares)
-
     def _offers(self) -> list[Offer]:
         """Return what the levels offer; nothing if there are too few values, or after a numerical failure."""
         if self._failed or np.isfinite(self.observations.value).sum() < FEWEST_VALUES:
@@ -261,7 +245,6 @@ class _Batch:
         posteriors, feasibility, self.carry = learned(
             policy.surrogate, self.history, self.observations, self.carry, learns_failures=policy.learns_failures
         )
-        posteriors = policy.doubt.doubted(posteriors, self._left)
         belief = Belief.of(posteriors, self.top, feasibility, policy.prior.weigh(self.observations))
         for unit, level in self.in_flight:
             belief = belief.imagined(self.rng, unit, level)

@@ -43,8 +43,7 @@ class Prior:
         noise: median variance of the noise.
         noise_sd: deviation of its logarithm.
         shift: variance of a constant that all levels share.
-        level_shift: variance of a constant of each level. Only good points climb the ladder, so that the mean of a
-            level's values says little of the level.
+        level_shift: variance of a constant of each level.
     """
 
     length: float = -0.8
@@ -60,7 +59,7 @@ class Prior:
     noise: float = 1e-4
     noise_sd: float = 2.5
     shift: float = 1e-9
-    level_shift: float = 1.0
+    level_shift: float = 1e-9
 
 
 @dataclass(frozen=True)
