@@ -321,6 +321,8 @@ HUSH = "hush-hush"
 )
 @pytest.mark.usefixtures("folder")
 def test_no_word_of_the_command_line_shows_a_password(said, words, monkeypatch):
+    # As a new process, which has not seen the password in another test.
+    monkeypatch.setattr("bmbo.ledger.passwords._remembered", set())
     monkeypatch.setattr("bmbo.ledger.storages.SERVER_SECONDS", 0.0)
     code, out, err = said(*words)
     assert code == 1
