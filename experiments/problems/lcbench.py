@@ -114,11 +114,16 @@ def _surrogate() -> tuple[Any, dict[str, int]]:
 
 def accuracies(task: str, points: Floats, epoch: int) -> Floats:
     """Return the validation accuracies of many configurations [n 7], with columns in the order of the space."""
+    return predicted(task, points, epoch)[:, ACCURACY]
+
+
+def predicted(task: str, points: Floats, epoch: int) -> Floats:
+    """Return all outputs of the surrogate for many configurations [n 7]: the seconds first, then the accuracy."""
     session, codes = _surrogate()
     category = np.full((len(points), 1), codes[task], np.int32)
     continuous = np.column_stack([np.full(len(points), epoch), points]).astype(np.float32)
     (output,) = session.run(None, {"x_cat": category, "x_cont": continuous})
-    return np.asarray(output, np.float64)[:, ACCURACY]
+    return np.asarray(output, np.float64)
 
 
 @dataclass(frozen=True)

@@ -207,3 +207,30 @@ def test_the_command_serves_until_an_interrupt_and_shows_no_address_of_a_storage
     finally:
         process.kill()
         process.wait()
+
+
+def test_the_front_of_several_objectives_is_that_of_the_top(tmp_path):
+    storage = f"sqlite:///{tmp_path}/study.db"
+    study = bmbo.create_study(
+        study_name="front",
+        storage=storage,
+        space={"x": bmbo.Float(0, 1)},
+        fidelities=[bmbo.Fidelity(1, cost=1), bmbo.Fidelity(9, cost=9)],
+        method=bmbo.random_search(),
+        directions={"loss": "minimize", "gain": "maximize"},
+    )
+    for x, values, level in ((0.1, (1.0, 1.0), 1), (0.2, (2.0, 2.0), 1), (0.3, (2.0, 1.0), 1), (0.4, (0.0, 9.0), 0)):
+        study.add_trial({"x": x}, values, level=level)
+    made = DashboardServer(Ledger.load(storage, "front"), bmbo.random_search(), host="127.0.0.1", port=0, model=False)
+    thread = threading.Thread(target=made.serve)
+    thread.start()
+    try:
+        shown = details(made)
+    finally:
+        made.close()
+        thread.join()
+    assert [each["number"] for each in shown["best_trials"]] == [0, 1]
+    assert shown["trials"][3]["state"] == "Pruned"
+    assert shown["trials"][0]["values"] == [1.0, 1.0]
+    assert shown["objective_names"] == ["loss", "gain"]
+    assert "bmbo-front-0" in {each["id"] for each in shown["plotly_graph_objects"]}

@@ -287,10 +287,29 @@ def test_constraints_are_refused():
         study.ask(SPACE)
 
 
-def test_several_objectives_are_refused():
-    study = study_of(BMBOSampler(seed=1), directions=["minimize", "minimize"])
-    with pytest.raises(ValueError, match="one objective, but the study has 2 directions"):
+def test_several_objectives_with_fidelities_or_more_than_four_are_refused():
+    study = study_of(BMBOSampler(seed=1, fidelities=[1, 3]), directions=["minimize", "minimize"])
+    with pytest.raises(ValueError, match="has fidelities, and the study has 2 objectives"):
         study.ask(SPACE)
+    with pytest.raises(ValueError, match="one to 4 objectives, got 5 directions"):
+        study_of(BMBOSampler(seed=1), directions=["minimize"] * 5).ask(SPACE)
+
+
+def test_several_objectives_are_searched_at_one_fidelity_and_methods_of_one_are_refused():
+    def several(trial):
+        x = trial.suggest_float("x", 0, 1)
+        return (x - 0.2) ** 2, (x - 0.8) ** 2
+
+    study = study_of(BMBOSampler(seed=1), directions=["minimize", "minimize"])
+    study.optimize(several, n_trials=14)
+    late = [trial.params["x"] for trial in study.trials[9:]]
+    assert all(0.1 < x < 0.9 for x in late)  # the front is from 0.2 to 0.8
+    assert min(late) < 0.4
+    assert max(late) > 0.6
+    single = study_of(BMBOSampler(seed=1, method=bmbo.bmbo_gp()), directions=["minimize", "minimize"])
+    single.optimize(several, n_trials=1)
+    with pytest.raises(ValueError, match=r"bmbo_gp\(\) knows nothing of directions"):
+        single.optimize(several, n_trials=1)
 
 
 @pytest.mark.parametrize(

@@ -108,10 +108,15 @@ class Feasibility:
 
         A point is believed to be feasible if each constraint is kept more probably than not.
         """
+        kept = self.likely_kept(points)
+        return means[kept].max(0) if kept.any() else means.min(0) - DEPTH
+
+    def likely_kept(self, points: Floats) -> NDArray[np.bool_]:
+        """Return which points [q d] are believed to keep all constraints, [q]."""
         kept = np.ones(len(points), np.bool_)
         for limit in self.limits:
             kept &= limit.log_probability(points, self.top) >= math.log(0.5)
-        return means[kept].max(0) if kept.any() else means.min(0) - DEPTH
+        return kept
 
     def if_it_runs(self, asked: Floats, earned: Floats, now: float) -> Floats:
         """Return what looks at asked points earn, [b], if one that fails leaves everything as it is now."""

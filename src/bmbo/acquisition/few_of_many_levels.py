@@ -37,7 +37,10 @@ class FewLevels:
         if feasibility is not None:
             limits = (replace(limit, posteriors=self._shown(limit.posteriors)) for limit in feasibility.limits)
             feasibility = replace(feasibility, top=top, limits=tuple(limits))
-        return Belief(self._shown(belief.posteriors), top, belief.bests, feasibility, belief.weigh)
+        front = belief.front
+        if front is not None:
+            front = front.seen(tuple(map(self._shown, front.objectives)), top)
+        return Belief(self._shown(belief.posteriors), top, belief.bests, feasibility, belief.weigh, front)
 
     def _shown(self, posteriors: WeightedPosteriors) -> WeightedPosteriors:
         return replace(posteriors, parts=tuple(FewLevelsPosterior(part, self.levels) for part in posteriors.parts))

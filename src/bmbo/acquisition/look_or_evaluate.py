@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from bmbo.acquisition.fading_prior import Weigh
 from bmbo.acquisition.feasibility import Feasibility
+from bmbo.acquisition.front_improvement import FrontImprovement, best_first
 from bmbo.acquisition.host_improvement import expected_improvement, log_expected_improvement
 from bmbo.acquisition.host_search import candidates, climbed
 from bmbo.history.host_observations import Floats
@@ -44,6 +45,8 @@ class Belief:
             all known points before there are any.
         feasibility: what decides whether a value counts; None if every value does.
         weigh: how far a user's prior trusts points; None if there is none.
+        front: takes the place of the improvement on `bests` where there are several objectives; `posteriors` are then
+            those of the first.
     """
 
     posteriors: WeightedPosteriors
@@ -51,6 +54,7 @@ class Belief:
     bests: tuple[Floats, ...]
     feasibility: Feasibility | None = None
     weigh: Weigh | None = None
+    front: FrontImprovement | None = None
 
     @classmethod
     def of(
@@ -76,18 +80,38 @@ class Belief:
         parts = tuple(part.imagined(unit, level, white) for part in self.posteriors.parts)
         feasibility = None if self.feasibility is None else self.feasibility.imagined(unit, level)
         posteriors = WeightedPosteriors(parts, self.posteriors.weights, self.posteriors.restore)
+        if self.front is not None:
+            front = self.front.imagined(unit, level, feasibility)
+            return Belief(front.objectives[0], self.top, (), feasibility, self.weigh, front)
         return Belief.of(posteriors, self.top, feasibility, self.weigh)
 
 
 def evaluate_now(belief: Belief, points: Floats) -> Floats:
     """Return the expected improvement of an evaluation at the top, averaged over posteriors and futures, [q]."""
+    total = _improvement_now(belief, points) if belief.front is None else belief.front.now(points)
+    if belief.feasibility is not None:
+        total = total * np.exp(belief.feasibility.log_probability(points))
+    return total if belief.weigh is None else total * np.exp(belief.weigh(points))
+
+
+def _improvement_now(belief: Belief, points: Floats) -> Floats:
+    """Return the expected improvement on the best value, [q]."""
     total = np.zeros(len(points))
     for part, weight, best in zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True):
         mean, variance = part.moments(points, belief.top)
         total += weight * expected_improvement(mean, np.sqrt(variance)[:, None], best).mean(1)
-    if belief.feasibility is not None:
-        total = total * np.exp(belief.feasibility.log_probability(points))
-    return total if belief.weigh is None else total * np.exp(belief.weigh(points))
+    return total
+
+
+def _log_improvement_now(belief: Belief, points: Floats) -> Floats:
+    """Return the logarithm of the expected improvement on the best value, [q]."""
+    each: list[Floats] = []
+    for part, weight, best in zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True):
+        mean, variance = part.moments(points, belief.top)
+        logs = log_expected_improvement(mean, np.sqrt(variance)[:, None], best)
+        each.append(np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1]) + np.log(weight))
+    total: Floats = np.logaddexp.reduce(each, axis=0)
+    return total
 
 
 def look_first(belief: Belief, points: Floats, asked: Floats, level: int) -> Floats:
@@ -108,6 +132,9 @@ def heights_after_look(
     belief: Belief, points: Floats, asked: Floats, level: int
 ) -> Generator[tuple[float, Floats], None, None]:
     """Yield the probabilities of outcomes of a look, and the improvement at each point after each look, [q b]."""
+    if belief.front is not None:
+        yield from _front_after_look(belief, belief.front, points, asked, level)
+        return
     after: list[tuple[Floats, Floats, Floats]] = []
     for part in belief.posteriors.parts:
         mean, variance = part.moments(points, belief.top)
@@ -128,6 +155,17 @@ def heights_after_look(
             yield float(node_weight), height
         else:
             yield from ((float(node_weight) / len(factors), height * factor) for factor in factors)
+
+
+def _front_after_look(
+    belief: Belief, front: FrontImprovement, points: Floats, asked: Floats, level: int
+) -> Generator[tuple[float, Floats], None, None]:
+    """Yield the same as `heights_after_look` for several objectives."""
+    outcomes = front.after_look(points, asked, level)
+    factors = [np.ones(1)] if belief.feasibility is None else belief.feasibility.after_look(points, asked, level)
+    trusted = 1.0 if belief.weigh is None else np.exp(belief.weigh(points))[:, None]
+    for height in outcomes:
+        yield from ((1.0 / len(outcomes) / len(factors), height * trusted * factor) for factor in factors)
 
 
 @dataclass(frozen=True)
@@ -210,19 +248,17 @@ class LookOrEvaluate:
         posteriors, top = belief.posteriors, belief.top
 
         def height(points: Floats) -> Floats:
-            each: list[Floats] = []
-            for part, weight, best in zip(posteriors.parts, posteriors.weights, belief.bests, strict=True):
-                mean, variance = part.moments(points, top)
-                logs = log_expected_improvement(mean, np.sqrt(variance)[:, None], best)
-                each.append(np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1]) + np.log(weight))
-            total: Floats = np.logaddexp.reduce(each, axis=0)
+            total = _log_improvement_now(belief, points) if belief.front is None else belief.front.log_now(points)
             if belief.feasibility is not None:
                 total = total + belief.feasibility.log_probability(points)
             return total if belief.weigh is None else total + belief.weigh(points)
 
         known = np.unique(posteriors.parts[0].unit, axis=0)
-        believed = posteriors.parts[0].moments(known, top)[0].mean(1)
-        centres = known[np.argsort(-believed)[:NUM_CENTRES]]
+        if belief.front is None:
+            believed = posteriors.parts[0].moments(known, top)[0].mean(1)
+            centres = known[np.argsort(-believed)[:NUM_CENTRES]]
+        else:
+            centres = best_first(belief.front.objectives, known, top)[:NUM_CENTRES]
         pool = _not_taken(candidates(space, rng, centres, known), [top], taken)
         if len(pool) == 0:
             return centres  # everything was evaluated: the best points again, because there may be noise

@@ -17,6 +17,7 @@ from typing import IO, Any, cast
 
 from bmbo.cli.reports_of_program import ReportsOfProgram
 from bmbo.problem.number_checks import is_real
+from bmbo.problem.objectives import plain_numbers
 from bmbo.study.trial import Trial
 
 LAST_LINE = "last line"
@@ -37,6 +38,9 @@ SPECIAL: Mapping[str, Callable[[Trial], object]] = {
 """The placeholders beside the parameters and {result_file}."""
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+Returned = float | tuple[float, ...]
+"""What a program gave: a number, or one for each objective."""
+
 # Only the end of the output is read, which is enough for one line of JSON.
 _STDOUT_TAIL, _STDERR_TAIL = 1 << 18, 1 << 12
 # The last lines of a traceback say what failed and where.
@@ -140,7 +144,7 @@ class CommandObjective:
                 f"add {{{unused[0]}}}, or {{params_json}} for all of them"
             )
 
-    def __call__(self, trial: Trial) -> float:
+    def __call__(self, trial: Trial) -> Returned:
         """Run the program for one trial and return its value; raise CommandError if it fails."""
         self.check(self.names or trial.params)
         absent = frozenset(self.names).difference(trial.params)
@@ -334,15 +338,18 @@ def _said(err: IO[bytes]) -> str:
     return f": {' | '.join(lines[-_ERROR_LINES:])}" if lines else " and wrote nothing to stderr"
 
 
-def _noted(trial: Trial, value: float, more: Mapping[str, Any]) -> float:
+def _noted(trial: Trial, value: Returned, more: Mapping[str, Any]) -> Returned:
     """Return the value of a result, and note on the trial what else the program said."""
     for name, noted in more.items():
         trial.set_user_attr(name, noted)
     return value
 
 
-def _value(text: str, source: str) -> tuple[float, Mapping[str, Any]]:
-    """Return the number in a JSON text or in its last line, and what is beside it; raise CommandError without one."""
+def _value(text: str, source: str) -> tuple[Returned, Mapping[str, Any]]:
+    """Return the number in a JSON text or in its last line, and what is beside it; raise CommandError without one.
+
+    A list of numbers takes the place of the number where there are several objectives.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise CommandError(f"the command ended well, but {source} has no result: it is empty")
@@ -355,5 +362,8 @@ def _value(text: str, source: str) -> tuple[float, Mapping[str, Any]]:
         value = more.pop("value", None) if isinstance(found, dict) else found
         if is_real(value):
             return float(value), more
+        several = plain_numbers(value)
+        if several:
+            return several, more
     # Only the last line is shown, because the output may be long.
     raise CommandError(f'{source} must be a JSON number or an object with a number as "value", got {lines[-1][:200]!r}')

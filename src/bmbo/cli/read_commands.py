@@ -20,9 +20,14 @@ from bmbo.ledger.attribute_keys import OWNER
 from bmbo.ledger.planner_lease import current_term
 from bmbo.ledger.study_definition import direction_of
 from bmbo.problem import Problem
+from bmbo.study.front_messages import front_line
+from bmbo.study.import_export import values_by_column
 from bmbo.study.run_messages import no_best_line
 from bmbo.study.short_text import duration, params_line, short_text
 from bmbo.study.trial import measured_of
+
+_OWN_COLUMNS = ("params", "user_attrs", "measured", "values")
+"""What has a column for each of its parts in a table."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class StudyReading:
     continued: ContinuedShare | None = None
     nearest: str | None = None
     shown_levels: tuple[int, ...] = ()
+    front: tuple[LedgerEntry, ...] = ()
+    front_text: str = ""
 
     @classmethod
     def of(cls, chosen: ChosenStudy) -> "StudyReading":
@@ -53,8 +60,10 @@ class StudyReading:
             record.history.spent,
             None if best is None else record.entries[best.number],
             ContinuedShare.of(record.history) if ledger.problem.continues else None,
-            no_best_line(record.history) if best is None and record.history.at_top else None,
+            no_best_line(record.history) if not record.history.front and record.history.at_top else None,
             shown_levels(record.history),
+            tuple(record.entries[trial.number] for trial in record.history.front),
+            front_line(record.history) if ledger.problem.objectives else "",
         )
 
     @property
@@ -78,7 +87,7 @@ class StudyReading:
             "fidelity": self.problem.ladder[query.level].value,
             "params": dict(entry.params),
             "user_attrs": dict(entry.user_attrs),
-            "value": entry.trial.value,
+            **({"values": list(entry.trial.values)} if self.problem.objectives else {"value": entry.trial.value}),
             **({"measured": dict(measured_of(self.problem, entry.trial))} if self.problem.constraints else {}),
             "cost": None if outcome is None else outcome.cost,
             "refunded": entry.trial.refunded,
@@ -126,7 +135,10 @@ def status(arguments: argparse.Namespace) -> int:
     if reading.stopped:
         print(f"stopped early: {reading.stopped} trials, which count at the fidelity that they reached")
     none = "none at the top fidelity yet" if reading.nearest is None else reading.nearest
-    print(f"best: {none if reading.best is None else _trial_line(reading.best)}")
+    if reading.front and reading.front_text:
+        print(f"front: {reading.front_text}; bmbo best shows them")
+    else:
+        print(f"best: {none if reading.best is None else _trial_line(reading.best)}")
     if (method := reading.ledger.method) is not None:
         print(f"method: {method['shown']}")
     # A failure that was queued again speaks through the trial that repeats it.
@@ -152,21 +164,53 @@ def _status_json(reading: StudyReading, counts: dict[str, list[int]], running: S
     return {
         "study": reading.chosen.name,
         "storage": redacted(reading.chosen.storage),
-        "direction": direction_of(reading.problem),
+        **_directions_json(reading.problem),
         "method": (reading.ledger.method or {}).get("shown"),
         "trials": {state: sum(numbers) for state, numbers in counts.items()},
         "levels": levels,
         "spent": reading.spent,
         "continued": None if reading.continued is None else asdict(reading.continued),
-        "best": None if reading.best is None else reading.described(reading.best),
+        **_best_json(reading),
         "planner": None if planner is None else shown_owner(planner),
         "running": [reading.described(entry) | {"seconds": _seconds(entry)} for entry in running],
     }
 
 
+def _directions_json(problem: Problem) -> dict[str, Any]:
+    """Return the direction, or the names and directions of several objectives, in the types of JSON."""
+    if not problem.objectives:
+        return {"direction": direction_of(problem)}
+    return {"directions": [{"name": each.name, "direction": each.direction} for each in problem.objectives]}
+
+
+def _best_json(reading: StudyReading) -> dict[str, Any]:
+    """Return the best trial, or those on the front of several objectives, in the types of JSON."""
+    if reading.problem.objectives:
+        return {"front": [reading.described(entry) for entry in reading.front]}
+    return {"best": None if reading.best is None else reading.described(reading.best)}
+
+
+def _print_front(reading: StudyReading) -> None:
+    """Print the trials on the front, the best first values first."""
+    objectives, names = reading.problem.objectives, reading.problem.space.names
+    first = objectives[0].sign
+    ordered = sorted(reading.front, key=lambda entry: -first * entry.trial.values[0])
+    rows = [
+        [entry.trial.number, *entry.trial.values, *(entry.params.get(name, "") for name in names)] for entry in ordered
+    ]
+    print(reading.front_text)
+    print(text_table(["trial", *(each.label for each in objectives), *names], rows))
+
+
 def best(arguments: argparse.Namespace) -> int:
-    """Print the best configuration and return the exit code; raise ValueError if there is none yet."""
+    """Print the best configuration, or the front of several objectives; raise ValueError if there is nothing yet."""
     reading = StudyReading.of(ChosenStudy.of(arguments))
+    if reading.problem.objectives and reading.front:
+        if arguments.json:
+            print(json.dumps(_best_json(reading)["front"], indent=2))
+        else:
+            _print_front(reading)
+        return 0
     if reading.best is None:
         if reading.nearest is not None:
             raise ValueError(f"study {reading.chosen.name!r} has no feasible trial: {reading.nearest}")
@@ -193,17 +237,20 @@ def trials(arguments: argparse.Namespace) -> int:
         return 0
     names = reading.problem.space.names
     limited = [limit.name for limit in reading.problem.constraints]
-    known = ("number", "state", "level", "fidelity", "value", "cost")
+    objectives, known = reading.problem.objectives, ("number", "state", "level", "fidelity", "cost")
+    values = [each.label for each in objectives] or ["value"]
     rows = [
         [
-            *(t[each] for each in known),
+            *(t[each] for each in known[:-1]),
+            *((t["values"] or [None] * len(objectives)) if objectives else [t["value"]]),
+            t["cost"],
             *(t["measured"].get(name) for name in limited),
             *(t["params"].get(name, "") for name in names),
             t["error"],
         ]
         for t in chosen
     ]
-    head = ["trial", *known[1:], *limited, *names, "error"]
+    head = ["trial", *known[1:-1], *values, "cost", *limited, *names, "error"]
     print(text_table(head, rows))
     return 0
 
@@ -219,7 +266,8 @@ def export(arguments: argparse.Namespace) -> int:
     else:
         flat = [
             {
-                **{name: value for name, value in trial.items() if name not in ("params", "user_attrs", "measured")},
+                **{name: value for name, value in trial.items() if name not in _OWN_COLUMNS},
+                **values_by_column(reading.problem.objectives, trial.get("values", [])),
                 **_named("params", trial["params"]),
                 **_named("measured", trial.get("measured", {})),
                 **_named("user_attrs", trial["user_attrs"]),

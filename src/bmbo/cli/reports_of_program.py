@@ -1,6 +1,7 @@
 """Read what a program reports while it runs: lines of JSON such as {"step": 3, "report": 0.41} on its output."""
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Callable, Generator
@@ -9,6 +10,8 @@ from typing import IO, Any
 
 from bmbo.problem.number_checks import is_real
 from bmbo.study.trial import Trial
+
+logger = logging.getLogger("bmbo")
 
 PAUSE = 0.2
 """Seconds between two looks at the output."""
@@ -32,6 +35,7 @@ class ReportsOfProgram:
         self._read, self._rest = 0, b""
         self._ended = threading.Event()
         self.last: float | None = None
+        self._has_refused = False
 
     @contextmanager
     def followed(self, end: Callable[[], None]) -> Generator[None, None, None]:
@@ -65,9 +69,19 @@ class ReportsOfProgram:
                 found = _report_in(line)
                 if found is not None:
                     self.last = found[0]
-                    self._trial.report(*found)
-                    has_new = True
+                    has_new = self._report(*found) or has_new
         return has_new
+
+    def _report(self, value: float, step: Any) -> bool:
+        """Pass a report on, and return whether the study takes any; a study of several objectives takes none."""
+        try:
+            self._trial.report(value, step)
+        except NotImplementedError as error:
+            if not self._has_refused:
+                logger.warning("what the program of trial %d reports is not kept: %s", self._trial.number, error)
+            self._has_refused = True
+            return False
+        return True
 
 
 def _report_in(line: bytes) -> tuple[float, Any] | None:

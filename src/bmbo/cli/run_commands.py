@@ -19,6 +19,7 @@ from bmbo.cli.objective_lookup import load_function
 from bmbo.cli.study_file import method_of
 from bmbo.cli.text_output import ladder_table, print_message, prints_go_to_stderr
 from bmbo.ledger import redacted
+from bmbo.ledger.study_definition import direction_of
 from bmbo.study import Study, create_study, load_study
 from bmbo.study.limits import Limits
 from bmbo.study.run_options import RunOptions
@@ -125,6 +126,8 @@ def _opened(arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: b
         storage=chosen.storage,
         load_if_exists=True,
         direction=file.direction,
+        directions=file.directions,
+        reference_point=file.reference_point,
         space=file.space,
         fidelities=file.ladder.fidelities,
         seed=file.seed,
@@ -157,7 +160,7 @@ def _announcement(study: Study, options: RunOptions) -> str:
     history = study.history
     known = f"goes on with {len(history.trials)} trials" if history.trials else "new"
     left = None if options.total_cost is None else max(0.0, options.total_cost - history.spent)
-    lines = [f"study {study.study_name} in {study.storage}: {known}, {study.direction}"]
+    lines = [f"study {study.study_name} in {study.storage}: {known}, {direction_of(study.problem)}"]
     lines.append(ladder_table(study.problem.ladder, left))
     limits = {"total cost": options.total_cost, "trials": options.n_trials, "seconds from now": options.timeout}
     until = ", ".join(f"{short_text(limit)} {name}" for name, limit in limits.items() if limit is not None)
@@ -177,10 +180,17 @@ def _summary(study: Study, *, stopped: bool) -> dict[str, Any]:
         "trials": {"complete": len(history.done), "failed": len(history.failed), "pending": len(history.pending)},
         "spent": history.spent,
         "best": None if best is None else {"number": best.number, "value": best.value, "params": study.best_params},
+        **(_front(study) if study.problem.objectives else {}),
         # A user who stops a run should not have to wait for a fit.
         "recommendation": None if stopped else _recommended(study),
         "answer": None if stopped else study.answer(),
     }
+
+
+def _front(study: Study) -> dict[str, Any]:
+    trials = study.best_trials
+    front = [{"number": trial.number, "values": trial.values, "params": trial.params} for trial in trials]
+    return {"front": front, "hypervolume": study.hypervolume()}
 
 
 def _recommended(study: Study) -> dict[str, Any] | None:
@@ -199,7 +209,9 @@ def _report(found: dict[str, Any], arguments: argparse.Namespace, chosen: Chosen
     state = "stopped" if found["interrupted"] else "finished"
     lines = [f"{state}: {counts['complete']} trials done{failed}, cost {short_text(found['spent'])}"]
     best = found["best"]
-    if found["answer"] is not None:
+    if found["answer"] is None and "front" in found:
+        lines.append(f"front: {len(found['front'])} trials; bmbo best shows them")
+    elif found["answer"] is not None:
         lines.append(found["answer"])
     elif best is None:
         lines.append("best: none at the top fidelity yet")

@@ -1,7 +1,7 @@
 """Read and check a study file such as study.toml; every error names the line that is wrong."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -22,6 +22,7 @@ from bmbo.problem import (
     Problem,
     Space,
     as_constraints,
+    as_objectives,
 )
 from bmbo.problem.number_checks import seed_number
 from bmbo.protocols import Policy
@@ -41,6 +42,8 @@ STUDY_FIELDS: Mapping[str, Kinds] = {
     "continues": (bool,),
     "feasible": (str,),
     "early_stopping": (bool,),
+    "directions": (list, dict),
+    "reference_point": (list,),
 }
 EVERY_KIND: Mapping[str, Kinds] = {"when": (dict,), "prior": (dict,)}
 PARAMETER_KINDS: Mapping[str, tuple[Callable[..., Parameter], Mapping[str, Kinds], tuple[str, ...]]] = {
@@ -89,6 +92,8 @@ class StudyFile:
     feasible: str | None = None
     constraints: Mapping[str, tuple[str, Number]] = field(default_factory=dict[str, tuple[str, Number]])
     early_stopping: bool = False
+    directions: Sequence[Direction] | Mapping[str, Direction] | None = None
+    reference_point: Sequence[Number] | None = None
     run: RunOptions = field(default_factory=RunOptions)
 
     @classmethod
@@ -127,6 +132,12 @@ def _study(source: TomlSource) -> StudyFile:
     if study.get("direction", "minimize") not in get_args(Direction):
         message = f"direction in [study] must be 'minimize' or 'maximize', got {study['direction']!r}"
         raise source.error(("study", "direction"), message)
+    if "direction" in study and "directions" in study:
+        raise source.error(("study", "directions"), "[study] needs direction or directions, not both")
+    objectives = source.build(
+        ("study", "directions" if "directions" in study else "reference_point"),
+        lambda: as_objectives(study.get("directions"), study.get("reference_point")),
+    )
     source.build(("study",), seed_number, value=study.get("seed", 0))
     if "method" in study and study["method"] not in METHOD_NAMES:
         message = f"unknown method {study['method']!r} in [study]{suggestion(study['method'], METHOD_NAMES)}"
@@ -138,7 +149,12 @@ def _study(source: TomlSource) -> StudyFile:
             ("study", "feasible"), f"feasible in [study] must be 'module:name', got {study['feasible']!r}"
         )
     stops = study.get("early_stopping", False)
-    source.build(("study", "early_stopping"), lambda: Problem(space, ladder, early_stopping=stops))
+    several = objectives if len(objectives) > 1 else ()
+    maximise = bool(several) and several[0].maximise
+    source.build(
+        ("study", "early_stopping"),
+        lambda: Problem(space, ladder, maximise, early_stopping=stops, objectives=several),
+    )
     run = source.table(("run",), source.values.get("run", {}), run_option_kinds())
     return StudyFile(
         path=source.path,

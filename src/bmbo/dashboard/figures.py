@@ -24,6 +24,7 @@ Shown by `bmbo dashboard`. Nothing but this note can be changed here.
 
 - *Complete* trials ran at the highest fidelity, *pruned* ones at a lower one. The best trial is always one at the top.
 - **Intermediate values** are those of one configuration at each level: step 0 is the lowest.
+- With several objectives, the front is that of the *complete* trials, and there are no intermediate values.
 - The attributes `fidelity`, `level` and `cost` of a trial can be sorted in the table of trials.
 - The figures of bmbo are among those on the page of the study. They are made anew while the study runs.
 """

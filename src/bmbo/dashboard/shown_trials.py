@@ -27,7 +27,7 @@ def shown_trial(stored: FrozenTrial, ladder: Ladder, marks: Marks) -> FrozenTria
         if stored.state.is_finished():
             shown.state, shown.values = TrialState.FAIL, None
             shown.intermediate_values = {}
-    elif stored.values:
+    elif stored.values and len(stored.values) == 1:
         shown.intermediate_values = {level: stored.values[0]}
     return shown
 

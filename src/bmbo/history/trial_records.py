@@ -1,11 +1,14 @@
 """Record what was asked and what came out: queries, outcomes, trials and their immutable history."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from bmbo.history.pareto_front import on_front
 from bmbo.history.prices import Prices
 from bmbo.problem import Problem
 
@@ -24,12 +27,13 @@ class Outcome:
     """Hold the result of a run: a finite value, or the reason why there is no value.
 
     Attributes:
-        value: what was observed.
+        value: what was observed; of several objectives, that of the first.
         cost: what the run cost.
         seconds: how long it took.
         error: why there is no value.
         checkpoint: whether it left a checkpoint that a higher level can go on from; only where training continues.
         measured: the values that the problem limits, in the order of its constraints.
+        further: the values of the objectives after the first.
     """
 
     value: float | None
@@ -38,8 +42,11 @@ class Outcome:
     error: str | None = None
     checkpoint: bool = False
     measured: tuple[float, ...] = ()
+    further: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.further and (self.value is None or not all(map(math.isfinite, self.further))):
+            raise ValueError(f"values of further objectives must be finite and follow a value, got {self.further!r}")
         if not all(map(math.isfinite, self.measured)):
             raise ValueError(f"measured values must be finite, got {self.measured!r}")
         if (self.value is None) == (self.error is None):
@@ -55,6 +62,20 @@ class Outcome:
         if math.isfinite(value):
             return cls(float(value), cost, seconds)
         return cls(None, cost, seconds, error=f"the objective returned {value!r}")
+
+    @classmethod
+    def of_several(cls, values: Sequence[float], cost: float, seconds: float = 0.0) -> "Outcome":
+        """Return the outcome of a run that returned a number for each objective, as `of` does for one."""
+        if len(values) == 1:
+            return cls.of(values[0], cost, seconds)
+        if all(map(math.isfinite, values)):
+            return cls(float(values[0]), cost, seconds, further=tuple(map(float, values[1:])))
+        return cls(None, cost, seconds, error=f"the objective returned {tuple(values)!r}")
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Return the values of all objectives; empty after a failure."""
+        return () if self.value is None else (self.value, *self.further)
 
 
 @dataclass(frozen=True)
@@ -83,6 +104,11 @@ class TrialRecord:
     def value(self) -> float | None:
         """Return the finite value that was observed, or None."""
         return None if self.outcome is None else self.outcome.value
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Return the finite values of all objectives; empty if there is none."""
+        return () if self.outcome is None else self.outcome.values
 
 
 @dataclass(frozen=True)
@@ -158,9 +184,46 @@ class History:
 
     @cached_property
     def best(self) -> TrialRecord | None:
-        """Return the best trial at the top fidelity that keeps all constraints, the first if several are equal."""
+        """Return the best trial at the top fidelity that keeps all constraints, the first if several are equal.
+
+        Several objectives have no best trial: see `front`.
+        """
+        if self.problem.objectives:
+            return None
         top = [t for t in self.at_top if self.keeps_constraints(t)]
         return max(top, key=lambda t: self.problem.sign * (t.value or 0.0), default=None)
+
+    @cached_property
+    def front(self) -> tuple[TrialRecord, ...]:
+        """Return the trials at the top fidelity that no other beats, of those that keep all constraints.
+
+        With one objective this is the best trial alone. Of trials with equal values, the first counts.
+        """
+        if not self.problem.objectives:
+            return () if self.best is None else (self.best,)
+        kept = {t.values: t for t in reversed(self.at_top) if self.keeps_constraints(t)}
+        rows = list(kept.values())
+        if not rows:
+            return ()
+        found = on_front(np.array([self.larger_better(t) for t in rows]))
+        return tuple(sorted((rows[place] for place in np.flatnonzero(found)), key=lambda t: t.number))
+
+    def larger_better(self, trial: TrialRecord) -> tuple[float, ...]:
+        """Return the values of a trial with the sign that makes larger values better."""
+        signs = [each.sign for each in self.problem.objectives] or [self.problem.sign]
+        return tuple(sign * value for sign, value in zip(signs, trial.values, strict=True))
+
+    def of_objective(self, place: int) -> "History":
+        """Return what is known of one of several objectives, as the history of a problem that has no other."""
+        own = self.problem.objectives[place]
+        problem = replace(self.problem, maximise=own.maximise, objectives=())
+
+        def seen(trial: TrialRecord) -> TrialRecord:
+            if trial.outcome is None or trial.value is None:
+                return trial
+            return replace(trial, outcome=replace(trial.outcome, value=trial.values[place], further=()))
+
+        return History(problem, tuple(map(seen, self.trials)))
 
     @cached_property
     def at_top(self) -> tuple[TrialRecord, ...]:

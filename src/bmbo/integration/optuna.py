@@ -11,7 +11,6 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler, RandomSampler
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bmbo.history import History, Query
@@ -20,8 +19,10 @@ from bmbo.ledger.attribute_keys import SAMPLER_PLAN
 from bmbo.ledger.optuna_private import enqueued_params, set_system_attribute
 from bmbo.ledger.outages import with_retries
 from bmbo.methods import screening
+from bmbo.problem import as_objectives
 from bmbo.problem.number_checks import Number, positive_number, whole_number
 from bmbo.protocols import Budgeted, Policy
+from bmbo.study.validation import check_demands
 
 logger = logging.getLogger("bmbo")
 
@@ -37,6 +38,8 @@ class BMBOSampler(BaseSampler):
     The method sees the parameters that all finished trials have in common, and those that trials have only where a
     choice or an integer has certain values, as in the branches of a script. The first trials of a study, the first of a
     branch, and other parameters that only some trials have or whose range changes, are sampled independently.
+
+    Studies may have two to four objectives, but no fidelities then.
 
     With fidelities, the objective reports a value at their steps and asks `trial.should_prune()`, and the study has a
     `BMBOPruner`. Reported values are outcomes at lower fidelities. The last step is that of the value which the
@@ -120,14 +123,14 @@ class BMBOSampler(BaseSampler):
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return the parameters that the method sees: those of all finished trials, and those of known branches."""
         del trial
-        _refuse_many_objectives(study)
+        _check_objectives(study, self._steps)
         return known_space(_trials_of(study))
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """Return values for the parameters that the method sees, and note them for other processes with the level."""
-        _refuse_many_objectives(study)
+        _check_objectives(study, self._steps)
         with self._lock:
             plan = self._planned(study, trial, search_space)
             with_retries(lambda: set_system_attribute(study, trial, SAMPLER_PLAN, plan.stored))
@@ -137,7 +140,7 @@ class BMBOSampler(BaseSampler):
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """Return a value for a parameter that the method does not see."""
-        _refuse_many_objectives(study)
+        _check_objectives(study, self._steps)
         if self._warns and param_name not in self._warned and any(map(_ended_well, _trials_of(study))):
             self._warned.add(param_name)
             logger.warning(
@@ -206,7 +209,11 @@ class BMBOSampler(BaseSampler):
     def _history(
         self, study: optuna.Study, trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistribution]
     ) -> History:
-        return history_of(trials, space, self._steps, maximise=study.direction == StudyDirection.MAXIMIZE)
+        first, *further = as_objectives(study.directions)
+        several = (first, *further) if further else ()
+        history = history_of(trials, space, self._steps, maximise=first.maximise, objectives=several)
+        check_demands(self._policy, history.problem)
+        return history
 
     def _suggested(self, history: History) -> Query | None:
         """Return what to run next; None while the method waits for what is in flight, or can pay for nothing."""
@@ -254,11 +261,15 @@ def _trials_of(study: optuna.Study) -> list[FrozenTrial]:
     return with_retries(lambda: study.get_trials(deepcopy=False))
 
 
-def _refuse_many_objectives(study: optuna.Study) -> None:
-    if len(study.directions) > 1:
+def _check_objectives(study: optuna.Study, steps: Steps) -> None:
+    """Raise ValueError if there are too many objectives, or several with fidelities: Optuna takes no reports then."""
+    if len(study.directions) == 1:
+        return
+    as_objectives(study.directions)
+    if steps.top:
         raise ValueError(
-            f"BMBOSampler optimises one objective, but the study has {len(study.directions)} directions; "
-            "use GPSampler, TPESampler or NSGAIISampler"
+            f"BMBOSampler has fidelities, and the study has {len(study.directions)} objectives, for which trials of "
+            "Optuna cannot report; leave the fidelities out, or use bmbo.create_study(directions=[...]), which has both"
         )
 
 

@@ -22,7 +22,7 @@ def optuna_callback(
     """Return a callback for `Study.optimize` that calls a callback of Optuna with a study and a trial of Optuna.
 
     The trial has one parameter more, `fidelity`, and its level, cost and seconds as user attributes. It is complete if
-    it has a value, also below the top. The study has the name and the direction of ours, and no trials.
+    it has a value, also below the top. The study has the name and the directions of ours, and no trials.
 
     Args:
         callback: such as `MLflowCallback` of the package optuna-integration.
@@ -35,7 +35,7 @@ def optuna_callback(
     def called(study: Study, trial: Trial) -> None:
         if study.study_name not in shown:
             with quiet_optuna():
-                shown[study.study_name] = optuna.create_study(study_name=study.study_name, direction=study.direction)
+                shown[study.study_name] = optuna.create_study(study_name=study.study_name, directions=study.directions)
         callback(shown[study.study_name], frozen_trial(study, trial))
 
     return called
@@ -49,8 +49,8 @@ def frozen_trial(study: Study, trial: Trial) -> FrozenTrial:
     name = FIDELITY if FIDELITY not in known else f"bmbo_{FIDELITY}"
     attributes = {"level": trial.level, "cost": trial.cost, "seconds": trial.seconds, "error": trial.error}
     made = optuna.trial.create_trial(
-        state=TrialState.FAIL if trial.value is None else TrialState.COMPLETE,
-        value=trial.value,
+        state=TrialState.COMPLETE if trial.values else TrialState.FAIL,
+        values=trial.values or None,
         params={**trial.params, name: trial.fidelity},
         distributions={**known, name: CategoricalDistribution(values)},
         user_attrs={key: value for key, value in attributes.items() if value is not None},

@@ -17,7 +17,7 @@ from bmbo.history import History, Outcome, Query, TrialRecord
 from bmbo.integration.optuna_branches import branches_of, distributions_of
 from bmbo.ledger.attribute_keys import SAMPLER_PLAN
 from bmbo.ledger.optuna_private import enqueued_params
-from bmbo.problem import Fidelity, Ladder, Problem, Space
+from bmbo.problem import Fidelity, Ladder, Objective, Problem, Space
 from bmbo.problem.foreign_spaces import as_space
 from bmbo.problem.number_checks import Number, is_real, is_whole
 
@@ -99,15 +99,15 @@ class Steps:
         """Return the level of a trial that runs to its end."""
         return len(self.steps) - 1
 
-    def reached(self, trial: FrozenTrial) -> dict[int, float]:
-        """Return the value at each level that a trial has reached."""
-        values: dict[int, float] = {}
+    def reached(self, trial: FrozenTrial) -> dict[int, tuple[float, ...]]:
+        """Return the values of the objectives at each level that a trial has reached."""
+        values: dict[int, tuple[float, ...]] = {}
         for level, (step, following) in enumerate(zip(self.steps, self.steps[1:], strict=False)):
             reported = [at for at in trial.intermediate_values if step <= at < following]
             if reported:
-                values[level] = trial.intermediate_values[min(reported)]
+                values[level] = (trial.intermediate_values[min(reported)],)
         if trial.state == TrialState.COMPLETE and trial.values:
-            values[self.top] = trial.values[0]
+            values[self.top] = tuple(trial.values)
         return values
 
     def plan(self, params: Mapping[str, Any], level: int) -> TrialPlan:
@@ -125,8 +125,8 @@ class Steps:
     def records(self, trial: FrozenTrial, unit: tuple[float, ...]) -> Iterator[tuple[Query, Outcome | None]]:
         """Yield what a trial says about its point: an outcome for each level, or None for what is in flight."""
         reached, paid = self.reached(trial), 0.0
-        for level, value in reached.items():
-            yield Query(unit, level), Outcome.of(value, self.costs[level] - paid)
+        for level, values in reached.items():
+            yield Query(unit, level), Outcome.of_several(values, self.costs[level] - paid)
             paid = self.costs[level]
         goal = self._goal(trial)
         if goal <= max(reached, default=-1):
@@ -157,10 +157,15 @@ def usable(space: Mapping[str, BaseDistribution]) -> dict[str, BaseDistribution]
 
 
 def history_of(
-    trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistribution], steps: Steps, *, maximise: bool
+    trials: Sequence[FrozenTrial],
+    space: Mapping[str, BaseDistribution],
+    steps: Steps,
+    *,
+    maximise: bool,
+    objectives: tuple[Objective, ...] = (),
 ) -> History:
     """Return what the trials of a study say about the known parameters; trials that lie outside are left out."""
-    problem = Problem(_space(trials, space), steps.ladder, maximise)
+    problem = Problem(_space(trials, space), steps.ladder, maximise, objectives=objectives)
     records: list[TrialRecord] = []
     for trial in trials:
         unit = _point(problem, space, trial)

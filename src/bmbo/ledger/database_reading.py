@@ -142,7 +142,7 @@ class DatabaseReader:
         known = {each: self._open.get(each) for each in ids}
         params = {each: {} if trial is None else dict(trial.params) for each, trial in known.items()}
         attributes: dict[int, dict[str, Any]] = {each: {} for each in ids}
-        values: dict[int, float | None] = {}
+        values: dict[int, dict[int, float]] = {each: {} for each in ids}
         unknown = [each for each in ids if not params[each]]
         for place, name, value, text in self._rows(connection, tables.params, unknown):
             params[place][name] = self._distribution(text).to_external_repr(value)
@@ -150,8 +150,9 @@ class DatabaseReader:
             attributes[place][key] = json.loads(text)
         ended = [row.trial_id for row in heads if row.state not in UNFINISHED]
         for place, value, kind, objective in self._rows(connection, tables.values, ended):
-            if objective == 0:
-                values[place] = INFINITIES.get(kind.name, value)
+            found = INFINITIES.get(kind.name, value)
+            if found is not None:
+                values[place][objective] = found
         bare = [each for each in ids if not params[each]]
         for place, key, text in self._rows(connection, tables.system_attributes, bare):
             if key == ENQUEUED:
@@ -163,7 +164,7 @@ class DatabaseReader:
                 row.state,
                 params[row.trial_id],
                 attributes[row.trial_id],
-                values.get(row.trial_id),
+                tuple(values[row.trial_id][place] for place in sorted(values[row.trial_id])),
                 _local(row.datetime_start),
                 _local(row.datetime_complete),
             )

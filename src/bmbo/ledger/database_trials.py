@@ -156,9 +156,9 @@ class DatabaseTrials:
                 self._put(connection, trial_id, ending.attributes)
                 rows = _attribute_rows(trial_id, ending.system)
                 self._upsert(connection, self._tables.system_attributes, ("trial_id", "key"), rows)
-                if ending.value is not None:
-                    steps = {} if ending.step is None else {ending.step: ending.value}
-                    self._put_values(connection, [(trial_id, ending.value, steps)])
+                if ending.values:
+                    steps = {} if ending.step is None else {ending.step: ending.values[0]}
+                    self._put_values(connection, [(trial_id, ending.values, steps)])
 
         with_retries(write)
 
@@ -223,7 +223,7 @@ class DatabaseTrials:
         params: list[dict[str, Any]] = []
         attributes: list[dict[str, Any]] = []
         system: list[dict[str, Any]] = []
-        outcomes: list[tuple[int, float, Mapping[int, float]]] = []
+        outcomes: list[tuple[int, Sequence[float], Mapping[int, float]]] = []
         for place, (template, key) in enumerate(rows):
             trial_id = ids[first + place]
             params += [
@@ -238,7 +238,7 @@ class DatabaseTrials:
             attributes += _attribute_rows(trial_id, template.user_attrs)
             system += _attribute_rows(trial_id, {**template.system_attrs, WRITE_KEY: key})
             if template.values:
-                outcomes.append((trial_id, template.values[0], template.intermediate_values))
+                outcomes.append((trial_id, template.values, template.intermediate_values))
         for table, new in (
             (tables.params, params),
             (tables.attributes, attributes),
@@ -253,12 +253,17 @@ class DatabaseTrials:
         """Write attributes of a trial, in place of those with the same keys."""
         self._upsert(connection, self._tables.attributes, ("trial_id", "key"), _attribute_rows(trial_id, attributes))
 
-    def _put_values(self, connection: Connection, outcomes: Iterable[tuple[int, float, Mapping[int, float]]]) -> None:
+    def _put_values(
+        self, connection: Connection, outcomes: Iterable[tuple[int, Sequence[float], Mapping[int, float]]]
+    ) -> None:
         """Write values of trials and their intermediate values by step; all are finite."""
         finals: list[dict[str, Any]] = []
         steps: list[dict[str, Any]] = []
-        for trial_id, value, shown in outcomes:
-            finals.append({"trial_id": trial_id, "objective": 0, "value": value, "value_type": "FINITE"})
+        for trial_id, values, shown in outcomes:
+            finals += [
+                {"trial_id": trial_id, "objective": place, "value": value, "value_type": "FINITE"}
+                for place, value in enumerate(values)
+            ]
             steps += [
                 {"trial_id": trial_id, "step": step, "intermediate_value": each, "intermediate_value_type": "FINITE"}
                 for step, each in shown.items()

@@ -16,9 +16,10 @@ from bmbo.ledger import stored_trials as mapping
 from bmbo.ledger.allowed_names import check_new_name
 from bmbo.ledger.damage import opened_whole, unreadable
 from bmbo.ledger.database_trials import study_id_of
+from bmbo.ledger.optuna_private import OBJECTIVE_NAMES
 from bmbo.ledger.outages import with_retries
 from bmbo.ledger.storages import Storage, check_exists, quiet_optuna, redacted
-from bmbo.ledger.study_definition import StudyDefinition, difference
+from bmbo.ledger.study_definition import StudyDefinition, difference, directions_of
 
 logger = logging.getLogger("bmbo")
 
@@ -47,10 +48,10 @@ def made_study(storage: Storage, name: str | None, definition: StudyDefinition, 
     # Checked before anything is written, because not every space can be stored.
     mapping.optuna_distributions(definition.problem.space)
     opened = opened_whole(storage)
-    direction = StudyDirection.MAXIMIZE if definition.problem.maximise else StudyDirection.MINIMIZE
+    directions = [StudyDirection[each.upper()] for each in directions_of(definition.problem)]
     try:
         with quiet_optuna():
-            study_id = with_retries(lambda: opened.create_new_study([direction], name))
+            study_id = with_retries(lambda: opened.create_new_study(directions, name))
     except DuplicatedStudyError:
         if not load_if_exists:
             raise ValueError(
@@ -59,6 +60,9 @@ def made_study(storage: Storage, name: str | None, definition: StudyDefinition, 
             ) from None
         return _joined(opened, str(name), definition)
     with_retries(lambda: opened.set_study_user_attr(study_id, keys.DEFINITION, definition.to_json()))
+    if any(not each.name.isdecimal() for each in definition.problem.objectives):
+        names = [each.name for each in definition.problem.objectives]
+        with_retries(lambda: opened.set_study_system_attr(study_id, OBJECTIVE_NAMES, names))
     return FoundStudy(opened, with_retries(lambda: opened.get_study_name_from_id(study_id)), study_id, definition)
 
 

@@ -260,10 +260,10 @@ class Ledger(PlannedLedger):
         if attempt is not None:
             attributes[keys.TOLD_BY] = attempt
         new = {key: value for key, value in attributes.items() if self._is_new(planned, key, value)}
-        step = level if level < self.problem.ladder.top else None
+        step = mapping.shown_step(self.problem, level)
         state = mapping.optuna_state(self.problem, level, outcome)
         system = mapping.system_attributes(outcome, self.problem)
-        self._trials.end(entry.trial_id, Ending(state, outcome.value, step, new, system))
+        self._trials.end(entry.trial_id, Ending(state, outcome.values, step, new, system))
 
     @tells_of_failed_writing
     def note_run(self, options: Mapping[str, Any]) -> None:

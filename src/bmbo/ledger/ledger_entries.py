@@ -29,7 +29,7 @@ class StoredTrial:
         state: in Optuna's words.
         params: its configuration.
         attributes: its user attributes.
-        value: what was observed.
+        values: of all objectives; empty if there is nothing.
         begun: local time of its start.
         ended: local time of its end.
     """
@@ -39,7 +39,7 @@ class StoredTrial:
     state: TrialState
     params: Mapping[str, Any]
     attributes: Mapping[str, Any]
-    value: float | None
+    values: tuple[float, ...]
     begun: datetime | None
     ended: datetime | None
 
@@ -52,7 +52,7 @@ class StoredTrial:
             trial.state,
             trial.params or enqueued_params(trial),
             trial.user_attrs,
-            trial.values[0] if trial.values else None,
+            tuple(trial.values or ()),
             trial.datetime_start,
             trial.datetime_complete,
         )

@@ -29,6 +29,13 @@ Samplers of Optuna, its `best_trial` and its dashboard read it; its documentatio
 it. Without the key, only bmbo knows which trials are feasible."""
 
 
+OBJECTIVE_NAMES = "study:metric_names"
+"""System attribute of a study: the names of its objectives.
+
+`optuna.Study.set_metric_names` writes it, for which a study of Optuna would have to be made; figures and the dashboard
+read it. Without the key, they show the numbers of the objectives."""
+
+
 def trial_id(trial: FrozenTrial) -> int:
     """Return the id by which Optuna's storages know a trial.
 

@@ -129,7 +129,7 @@ class PlannerLease:
 
     def _end(self, term: int, state: TrialState) -> None:
         with contextlib.suppress(UpdateFinishedTrialError):
-            self._terms.end(term, Ending(state, None, None, {}))
+            self._terms.end(term, Ending(state, (), None, {}))
 
     @cached_property
     def _terms(self) -> TrialStore:

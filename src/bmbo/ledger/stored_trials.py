@@ -70,14 +70,14 @@ def trial_template(
         attributes[COST] = fidelity.cost
     if query.tag:
         attributes[TAG] = dict(query.tag)
-    value, state, now = None, TrialState.WAITING, datetime.now()
+    values, state, now = (), TrialState.WAITING, datetime.now()
     config = problem.space.decode(query.unit) if params is None else dict(params)
     known = optuna_distributions(problem.space)
     if OWNER in extra:
         state = TrialState.RUNNING
     if outcome is not None:
         attributes.update(outcome_attributes(outcome, problem))
-        value, state = outcome.value, optuna_state(problem, query.level, outcome)
+        values, state = outcome.values, optuna_state(problem, query.level, outcome)
     trial = optuna.trial.create_trial(
         # The real state is set below: create_trial accepts a value only for complete trials, but bmbo also stores the
         # values of trials below the top level, which are pruned trials for Optuna.
@@ -88,9 +88,10 @@ def trial_template(
         system_attrs={WRITE_KEY: uuid.uuid4().hex, **system_attributes(outcome, problem)},
     )
     trial.state = state
-    trial.values = None if value is None else [value]
-    if value is not None and query.level < problem.ladder.top:
-        trial.intermediate_values = {query.level: value}
+    trial.values = list(values) or None
+    step = shown_step(problem, query.level)
+    if values and step is not None:
+        trial.intermediate_values = {step: values[0]}
     trial.datetime_start = None if state == TrialState.WAITING else now
     trial.datetime_complete = now if state.is_finished() else None
     return trial
@@ -105,6 +106,14 @@ def optuna_state(problem: Problem, level: int, outcome: Outcome) -> TrialState:
     if outcome.value is None:
         return TrialState.FAIL
     return TrialState.COMPLETE if level == problem.ladder.top else TrialState.PRUNED
+
+
+def shown_step(problem: Problem, level: int) -> int | None:
+    """Return where the value of a trial is shown as an intermediate one: at a level below the top, if there is one.
+
+    Optuna has no intermediate values for several objectives.
+    """
+    return None if level == problem.ladder.top or problem.objectives else level
 
 
 def outcome_attributes(outcome: Outcome, problem: Problem) -> dict[str, Any]:
@@ -215,15 +224,16 @@ def _outcome(problem: Problem, stored: StoredTrial, checked: CheckedAttributes, 
     cost = checked.amount(COST, 0.0 if price == "measure" else float(price))
     seconds = checked.amount(SECONDS, 0.0)
     error, checkpoint = checked.text(ERROR), checked.flag(CHECKPOINT)
-    value = None if stored.state == TrialState.FAIL else stored.value
-    if value is None and LEVEL in checked.stored and stored.state in (TrialState.COMPLETE, TrialState.PRUNED):
+    values: tuple[float, ...] = () if stored.state == TrialState.FAIL else stored.values
+    is_whole = len(values) == problem.num_objectives
+    if not is_whole and LEVEL in checked.stored and stored.state in (TrialState.COMPLETE, TrialState.PRUNED):
         raise ValueError(
             f"trial {stored.number} in the storage has lost its value: the storage is damaged, or something else than "
             "bmbo changed it; go on with a backup"
         )
-    if value is None:
+    if not is_whole or not values:
         return Outcome(None, cost, seconds, error=error or "it failed without a reason")
-    outcome = Outcome.of(value, cost, seconds)
+    outcome = Outcome.of_several(values, cost, seconds)
     if outcome.value is None:
         return outcome
     return replace(outcome, checkpoint=checkpoint, measured=_measured(problem, checked))

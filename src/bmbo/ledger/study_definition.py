@@ -10,6 +10,7 @@ from bmbo.problem.conditions import When, when_text
 from bmbo.problem.constraints import checked_constraint
 from bmbo.problem.likely import Likely, prior_text
 from bmbo.problem.number_checks import is_whole, short
+from bmbo.problem.objectives import checked_objective
 
 FORMAT = 1
 """The version of everything that is stored; this version of bmbo reads no other."""
@@ -49,12 +50,14 @@ class StudyDefinition:
             used["feasible"] = self.problem.feasible.name
         if self.problem.early_stopping:
             used["early_stopping"] = True
+        if self.problem.objectives:
+            used["objectives"] = [vars(objective) for objective in self.problem.objectives]
         return {
             "format": FORMAT,
             "version": _version(),
             "space": self.problem.space.to_json(),
             "fidelities": fidelities,
-            "direction": direction_of(self.problem),
+            "direction": directions_of(self.problem)[0],
             "seed": self.seed,
             "key": self.key,
             **used,
@@ -83,7 +86,10 @@ class StudyDefinition:
             feasible = Feasible.known_as(described["feasible"]) if "feasible" in described else None
             flags = {name: described[name] for name in ("continues", "early_stopping") if name in described}
             maximise = direction == "maximize"
-            problem = Problem(space, ladder, maximise, constraints=limits, feasible=feasible, **flags)
+            several = tuple(checked_objective(**each) for each in described.get("objectives", ()))
+            problem = Problem(
+                space, ladder, maximise, constraints=limits, feasible=feasible, objectives=several, **flags
+            )
         except KeyError as error:
             raise ValueError(f"the definition of the study has no field {error}: {DAMAGED}") from None
         except (AttributeError, TypeError, ValueError) as error:
@@ -96,14 +102,25 @@ class StudyDefinition:
 
 
 def direction_of(problem: Problem) -> str:
-    """Return the direction of a problem as users write it: "minimize" or "maximize"."""
+    """Return the direction of a problem as users write it: "minimize" or "maximize"; that of each objective if several.
+
+    These are shown with the names of the objectives.
+    """
+    if problem.objectives:
+        return ", ".join(f"{each.direction} {each.label}" for each in problem.objectives)
     return "maximize" if problem.maximise else "minimize"
+
+
+def directions_of(problem: Problem) -> tuple[str, ...]:
+    """Return the direction of each objective: "minimize" or "maximize"."""
+    return tuple(each.direction for each in problem.objectives) or (direction_of(problem),)
 
 
 def difference(stored: Problem, given: Problem) -> str | None:
     """Return in words the first difference between a given and a stored problem, or None if they are the same."""
-    if direction_of(stored) != direction_of(given):
-        return f"its direction is {direction_of(stored)!r}, not {direction_of(given)!r}"
+    aims = _aims_difference(stored, given)
+    if aims is not None:
+        return aims
     if repr(stored.ladder) != repr(given.ladder):
         return f"its fidelities are {_ladder_text(stored.ladder)}, not {_ladder_text(given.ladder)}"
     for flag in ("continues", "early_stopping"):
@@ -116,6 +133,17 @@ def difference(stored: Problem, given: Problem) -> str | None:
         before, now = (None if each.feasible is None else each.feasible.name for each in (stored, given))
         return f"it was made with feasible={before}, not feasible={now}"
     return _space_difference(dict(stored.space.params), dict(given.space.params))
+
+
+def _aims_difference(stored: Problem, given: Problem) -> str | None:
+    if stored.num_objectives != given.num_objectives:
+        return f"it has {stored.num_objectives} objectives, not {given.num_objectives}"
+    if direction_of(stored) != direction_of(given):
+        return f"its direction is {direction_of(stored)!r}, not {direction_of(given)!r}"
+    if stored.objectives != given.objectives:
+        before, now = (tuple(each.reference for each in problem.objectives) for problem in (stored, given))
+        return f"its reference_point is {before}, not {now}"
+    return None
 
 
 def _space_difference(before: Mapping[str, Parameter], now: Mapping[str, Parameter]) -> str | None:

@@ -37,14 +37,14 @@ class Ending:
 
     Attributes:
         state: its last state.
-        value: what was observed; None if there is nothing.
-        step: where the value is shown as an intermediate one; None for nowhere.
+        values: of all objectives; empty if there is nothing.
+        step: where the first value is shown as an intermediate one; None for nowhere.
         attributes: what else is written.
         system: what is written for Optuna and its dashboard.
     """
 
     state: TrialState
-    value: float | None
+    values: tuple[float, ...]
     step: int | None
     attributes: Mapping[str, Any]
     system: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -211,8 +211,7 @@ class AnyStorage:
         self.note(trial_id, ending.attributes)
         for key, content in ending.system.items():
             with_retries(lambda key=key, content=content: self._storage.set_trial_system_attr(trial_id, key, content))
-        value, step = ending.value, ending.step
-        if value is not None and step is not None:
-            with_retries(lambda: self._storage.set_trial_intermediate_value(trial_id, step, value))
-        values = None if value is None else [value]
+        values, step = list(ending.values) or None, ending.step
+        if values is not None and step is not None:
+            with_retries(lambda: self._storage.set_trial_intermediate_value(trial_id, step, values[0]))
         with_retries(lambda: self._storage.set_trial_state_values(trial_id, ending.state, values))

@@ -56,14 +56,14 @@ def learned(
     values = observations.rows(np.flatnonzero(~fails)) if learns_failures or problem.constraints else observations
     limits, limit_carries = _limits(surrogate, history, values, known.limits)
     if success is not None:
-        values = _with_expected_failures(observations, fails, success)
+        values = with_expected_failures(observations, fails, success)
     posteriors, objective_carry = surrogate.fit(values, known.objective)
     rule = None if problem.feasible is None else lambda points: allowed(problem, points)
     feasibility = Feasibility(problem.ladder.top, limits, success, rule)
     return posteriors, feasibility, Carried(objective_carry, limit_carries, success_carry)
 
 
-def _with_expected_failures(observations: Observations, fails: Any, success: Success) -> Observations:
+def with_expected_failures(observations: Observations, fails: Any, success: Success) -> Observations:
     """Return the outcomes without failures, but with a middling value for those that the other outcomes explain.
 
     Without any value, a model goes on into a region that always fails as it came, and promises much there. Where

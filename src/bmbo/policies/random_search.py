@@ -21,7 +21,7 @@ class Random:
     @property
     def handles(self) -> frozenset[str]:
         """See `Demanding`."""
-        return frozenset({"constraints", "feasible"})
+        return frozenset({"constraints", "feasible", "directions"})
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""

@@ -23,6 +23,7 @@ from bmbo.history.prices import Prices
 from bmbo.history.same_point import point_key
 from bmbo.policies.ladder_start import LadderStart, allowed_filling
 from bmbo.policies.learned_feasibility import allowed, learned
+from bmbo.policies.learned_objectives import NUM_DIRECTIONS, learned_front, observations_of
 from bmbo.problem import Problem
 from bmbo.problem.spread_levels import has_many, spread_levels
 from bmbo.protocols import Choice, ExactSurrogate, Offer, Recommendation
@@ -33,6 +34,8 @@ FEWEST_VALUES = 3
 """Values that a model is fitted to. Before, queries after the start are random."""
 RANDOM_TRIES = 64
 """Random points that are drawn to find one that was not asked yet: a small space soon has few of them."""
+FRONT_POINTS, FRONT_ASKED = 40, 20
+"""Points that may be evaluated next, and be looked at, with several objectives: each of them takes longer then."""
 ROUNDING = 1e-9
 """Share of a cost that may be missing because sums of costs are rounded."""
 
@@ -50,6 +53,7 @@ class Screening:
         climb: the rule in place of `choose` where training continues (`Problem.continues`).
         learns_failures: whether a probability of success is learned; if not, a failure has the worst value.
         prior: how fast a user's belief about good values fades.
+        num_directions: along which the front of several objectives is measured.
     """
 
     surrogate: ExactSurrogate
@@ -60,6 +64,7 @@ class Screening:
     climb: ContinueOrLook = field(default_factory=ContinueOrLook)
     learns_failures: bool = True
     prior: FadingPrior = field(default_factory=FadingPrior)
+    num_directions: int = NUM_DIRECTIONS
 
     def within(self, total_cost: float | None, n_trials: int | None) -> "Screening":
         """See `Budgeted`."""
@@ -73,7 +78,7 @@ class Screening:
     @property
     def handles(self) -> frozenset[str]:
         """See `Demanding`."""
-        return frozenset({"constraints", "feasible"})
+        return frozenset({"constraints", "feasible", "directions"})
 
     def start_sizes(self, problem: Problem) -> tuple[int, ...]:
         """See `Starting`."""
@@ -94,8 +99,13 @@ class Screening:
         return batch.choices, batch.carry
 
     def recommendation(self, seed: int, history: History, carry: Any = None) -> tuple[Recommendation, Any]:
-        """See `Recommending`. The point was evaluated at the top, unless nothing has a value there."""
+        """See `Recommending`. The point was evaluated at the top, unless nothing has a value there.
+
+        Raise ValueError if there are several objectives: then no single point is best.
+        """
         del seed  # nothing is random here
+        if history.problem.objectives:
+            raise ValueError("of several objectives no single point is best: History.front has those that none beats")
         observations = Observations.of(history)
         known = np.flatnonzero(np.isfinite(observations.value))
         at_top = known[observations.level[known] == observations.top]
@@ -129,7 +139,7 @@ class _Batch:
         self.space, self.prices = history.problem.space, history.prices
         self.continues, self.costs = history.problem.continues, self.prices.costs
         self.top = len(self.costs) - 1
-        self.observations = Observations.of(history)
+        self.observations = observations_of(history)
         self.in_flight = [(np.asarray(t.query.unit, np.float64), t.query.level) for t in history.pending]
         queries = [trial.query for trial in history.kept]
         self.taken: Taken = {(point_key(np.asarray(query.unit, np.float64)), query.level) for query in queries}
@@ -235,20 +245,36 @@ class _Batch:
                 remaining=self.budget * (1.0 + ROUNDING),
                 looks=self.policy.choose.looks and self.trials >= 2,
             )
-        return self.policy.choose.offers(
-            self.rng, belief, self.space, prices.costs, taken=taken, remaining=self._remaining
-        )
+        choose = self.policy.choose
+        if belief.front is not None:
+            choose = replace(choose, num_points=FRONT_POINTS, num_asked=FRONT_ASKED)
+        return choose.offers(self.rng, belief, self.space, prices.costs, taken=taken, remaining=self._remaining)
 
     def _learned(self) -> Belief:
         """Return what is believed, with outcomes imagined of all that is in flight."""
-        policy = self.policy
-        posteriors, feasibility, self.carry = learned(
-            policy.surrogate, self.history, self.observations, self.carry, learns_failures=policy.learns_failures
-        )
-        belief = Belief.of(posteriors, self.top, feasibility, policy.prior.weigh(self.observations))
+        belief = self._learned_now()
         for unit, level in self.in_flight:
             belief = belief.imagined(self.rng, unit, level)
         return belief
+
+    def _learned_now(self) -> Belief:
+        """Return what is believed without what is in flight."""
+        policy, weigh = self.policy, self.policy.prior.weigh(self.observations)
+        if self.history.problem.objectives:
+            belief, self.carry = learned_front(
+                policy.surrogate,
+                self.history,
+                self.carry,
+                self.rng,
+                weigh,
+                learns_failures=policy.learns_failures,
+                num_directions=policy.num_directions,
+            )
+            return belief
+        posteriors, feasibility, self.carry = learned(
+            policy.surrogate, self.history, self.observations, self.carry, learns_failures=policy.learns_failures
+        )
+        return Belief.of(posteriors, self.top, feasibility, weigh)
 
     def _random(self) -> Floats:
         """Return a random point, one that was not asked at the top if a few tries find one."""

@@ -5,6 +5,7 @@ from bmbo.problem.fidelities import Cost, Fidelity, FidelityValue, Ladder
 from bmbo.problem.fidelity_range import FidelityRange
 from bmbo.problem.likely import Likely
 from bmbo.problem.number_checks import Number
+from bmbo.problem.objectives import Objective, as_objectives
 from bmbo.problem.parameters import Categorical, Choice, Float, Int, Parameter
 from bmbo.problem.problem import Problem
 from bmbo.problem.space import Space
@@ -23,8 +24,10 @@ __all__ = [
     "Ladder",
     "Likely",
     "Number",
+    "Objective",
     "Parameter",
     "Problem",
     "Space",
     "as_constraints",
+    "as_objectives",
 ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from bmbo.problem.constraints import Constraint, Feasible
 from bmbo.problem.fidelities import Ladder
+from bmbo.problem.objectives import Objective
 from bmbo.problem.space import Space
 
 
@@ -15,11 +16,12 @@ class Problem:
     Args:
         space: what is searched.
         ladder: the fidelities with their costs.
-        maximise: whether large values are good.
+        maximise: whether large values are good; of several objectives, that of the first.
         continues: whether a level goes on from the checkpoint of a lower one, so that it costs only the difference.
         constraints: limits of values that the objective measures beside its result.
         feasible: which configurations may be run at all; None for all.
         early_stopping: whether trials that report bad values on their way are stopped.
+        objectives: all objectives if there are several; empty for one.
     """
 
     space: Space
@@ -29,8 +31,10 @@ class Problem:
     constraints: tuple[Constraint, ...] = ()
     feasible: Feasible | None = None
     early_stopping: bool = False
+    objectives: tuple[Objective, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_objectives()
         if not isinstance(self.early_stopping, bool):
             raise TypeError(f"early_stopping must be True or False, got {self.early_stopping!r}")
         if self.early_stopping and self.ladder.num_levels < 2:
@@ -54,15 +58,31 @@ class Problem:
                 f"lower one; got {costs}; give the cost of the whole training up to each fidelity"
             )
 
+    def _check_objectives(self) -> None:
+        if not self.objectives:
+            return
+        if len(self.objectives) == 1 or self.objectives[0].maximise != self.maximise:
+            raise ValueError("objectives are two or more, and the first has the direction of the problem")
+        if self.early_stopping is True:
+            raise ValueError(
+                "early_stopping=True compares one value with that of others, and this study has "
+                f"{len(self.objectives)} objectives; leave early_stopping out"
+            )
+
     @property
     def sign(self) -> float:
         """Return the factor that makes larger values better."""
         return 1.0 if self.maximise else -1.0
 
     @property
+    def num_objectives(self) -> int:
+        """Return how many values an objective function returns."""
+        return len(self.objectives) or 1
+
+    @property
     def demands(self) -> frozenset[str]:
         """Return what a method must know of beyond a space, fidelities and one direction, by the names of arguments."""
-        given = {"constraints": self.constraints, "feasible": self.feasible}
+        given = {"constraints": self.constraints, "feasible": self.feasible, "directions": self.objectives}
         return frozenset(name for name, value in given.items() if value)
 
     def allows(self, unit: Sequence[float]) -> bool:

@@ -12,6 +12,7 @@ from bmbo.history.same_point import same_configuration
 from bmbo.problem.likely import prior_text
 from bmbo.problem.spread_levels import ladder_text
 from bmbo.protocols import Recommendation
+from bmbo.report.front_sections import front_text
 from bmbo.report.model_view import ModelView
 from bmbo.report.report_data import ReportData, short_number, short_value, with_deviation
 
@@ -50,7 +51,9 @@ def _facts(data: ReportData) -> tuple[tuple[str, str], ...]:
     limit = f" of {short_number(data.total_cost)}" if data.total_cost is not None else ""
     share = f" ({history.spent / data.total_cost:.0%})" if data.total_cost else ""
     most = "" if data.n_trials is None else f" of {data.n_trials}"
-    goal = "large" if data.problem.maximise else "small"
+    goal = "large values" if data.problem.maximise else "small values"
+    if data.problem.objectives:
+        goal = " and ".join(f"{'large' if own.maximise else 'small'} {own.label}" for own in data.problem.objectives)
     parts = [f"{len(history.done)} with a value", f"{len(history.failed)} failed", f"{len(history.pending)} in flight"]
     if refunded := sum(trial.refunded for trial in history.trials):
         parts.append(f"{refunded} given back, which limits do not count")
@@ -62,7 +65,7 @@ def _facts(data: ReportData) -> tuple[tuple[str, str], ...]:
     beliefs = [(name, prior) for name, param in space.params if (prior := getattr(param, "prior", None)) is not None]
     believed = (("Believed", "; ".join(f"{name} {prior_text(prior)}" for name, prior in beliefs)),) if beliefs else ()
     return (
-        ("Goal", f"{goal} values at {ladder[ladder.top].name}, the top fidelity"),
+        ("Goal", f"{goal} at {ladder[ladder.top].name}, the top fidelity"),
         ("Fidelities", ladder_text(ladder)),
         ("Parameters", str(len(data.problem.space.params))),
         *believed,
@@ -90,6 +93,8 @@ def _constraints(data: ReportData) -> tuple[tuple[str, str], ...]:
 
 
 def _best_text(data: ReportData, best: TrialRecord | None) -> str:
+    if data.history.front and data.problem.objectives:
+        return front_text(data)
     nearest = data.history.least_infeasible if data.problem.constraints and best is None else None
     if nearest is not None:
         measured = zip(data.problem.constraints, nearest.outcome.measured if nearest.outcome else (), strict=False)

@@ -47,8 +47,11 @@ class ModelView:
 
     @classmethod
     def of(cls, data: ReportData) -> "ModelView | None":
-        """Return the model of a study; None if there is none, too few values, or if the fit fails."""
-        if data.surrogate is None or len(data.done) < FEWEST_VALUES:
+        """Return the model of a study; None if there is none, too few values, or if the fit fails.
+
+        None also for several objectives, of which each has a model: see `ReportData.of_objective`.
+        """
+        if data.problem.objectives or data.surrogate is None or len(data.done) < FEWEST_VALUES:
             return None
         try:
             posteriors, _ = data.surrogate.fit(Observations.of(data.history), data.carry)

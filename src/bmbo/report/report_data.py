@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -68,6 +68,13 @@ class ReportData:
     def problem(self) -> Problem:
         """Return the problem, with a number for every cost."""
         return self.history.priced
+
+    def of_objective(self, place: int) -> "ReportData":
+        """Return the same study with one of several objectives alone, for figures of models."""
+        history = self.history.of_objective(place)
+        pairs = zip(self.entries, history.trials, strict=True)
+        entries = tuple(replace(entry, trial=trial) for entry, trial in pairs)
+        return replace(self, history=history, entries=entries, recommendation=None, carry=None, last_batch=None)
 
     @property
     def level_names(self) -> tuple[str, ...]:

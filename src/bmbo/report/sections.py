@@ -1,14 +1,13 @@
 """Put the sections of the page together: a title, a sentence on what to look for, and figures or a table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from bmbo.history.shown_levels import compared_levels
 from bmbo.report import calibration_figure as calibrations
 from bmbo.report import slice_figures as slices
 from bmbo.report.failures import MOST_GROUPS, failure_groups
+from bmbo.report.front_sections import for_each_objective, front_sections
 from bmbo.report.last_batch_figure import MOST_QUERIES, last_batch_figure
 from bmbo.report.levels_figure import levels_figure
 from bmbo.report.model_view import (
@@ -21,39 +20,15 @@ from bmbo.report.model_view import (
 )
 from bmbo.report.progress_figure import hidden_dots, progress_figure, progress_of
 from bmbo.report.report_data import ReportData, short_number
+from bmbo.report.section import Section
 from bmbo.report.spending_figure import spending_figure, spending_of
 from bmbo.report.timeline_figure import MOST_LANES, timeline_figure, timeline_of
 
 
-@dataclass(frozen=True)
-class Section:
-    """Hold one section of the page.
-
-    Attributes:
-        key: a short name without spaces.
-        title: of the section.
-        look_for: what to look for.
-        figures: plotly's.
-        names: of the figures, if there are several.
-        notes: what else to know.
-        head, rows: of a table.
-        has_columns: whether several figures may stand side by side.
-        is_narrow: whether the figure needs less than the width of the page.
-    """
-
-    key: str
-    title: str
-    look_for: str
-    figures: tuple[Any, ...] = ()
-    notes: tuple[str, ...] = ()
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    has_columns: bool = False
-    is_narrow: bool = False
-
-
 def sections_of(data: ReportData, view: ModelView | None) -> list[Section]:
     """Return the sections that have something to show."""
+    if data.problem.objectives:
+        return _of_several(data)
     makers = (_progress, _spending, _timeline, _failures)
     found = [section for make in makers for section in make(data)]
     modelled = [*_levels(data, view), *_last_batch(data)]
@@ -64,6 +39,21 @@ def sections_of(data: ReportData, view: ModelView | None) -> list[Section]:
     # Results first, then what the model makes of them, then how the run went.
     results = [section for section in found if section.key in ("progress", "spending")]
     return [*results, *modelled, *(section for section in found if section not in results), *_sampler(data)]
+
+
+def _of_several(data: ReportData) -> list[Section]:
+    """Return the sections of a study with several objectives: models are shown for each of them."""
+    own = [data.of_objective(place) for place in range(data.problem.num_objectives)]
+    views = [ModelView.of(each) for each in own]
+    names = tuple(each.label for each in data.problem.objectives)
+    modelled: list[Section] = []
+    for make in (_levels, _importance):
+        found = [section for each, view in zip(own, views, strict=True) for section in make(each, view)]
+        if len(found) == len(names):
+            modelled.append(for_each_objective(found, names))
+    missing = [] if all(views) else list(_no_model(own[0]))
+    results = [*front_sections(data), *_spending(data)]
+    return [*results, *modelled, *_last_batch(data), *missing, *_timeline(data), *_failures(data), *_sampler(data)]
 
 
 def _progress(data: ReportData) -> Sequence[Section]:
@@ -213,6 +203,23 @@ def _last_batch(data: ReportData) -> Sequence[Section]:
     )
 
 
+def _importance(data: ReportData, view: ModelView | None) -> Sequence[Section]:
+    if view is None:
+        return ()
+    return (
+        Section(
+            "importance",
+            "Which parameters matter",
+            "A long bar means that the predicted value at the top changes much when this parameter alone is moved.",
+            (slices.importance_figure(importances(view)),),
+            (
+                "The shares come from the model and are about the whole space, not about what matters near the best. "
+                f"{_whose(data)}",
+            ),
+        ),
+    )
+
+
 def _slices(data: ReportData, view: ModelView) -> Sequence[Section]:
     centre = centre_of(data)
     if centre is None:
@@ -223,16 +230,7 @@ def _slices(data: ReportData, view: ModelView) -> Sequence[Section]:
     bounds = slices.common_range(data, found)
     where = "the recommendation" if data.recommendation is not None else "the best configuration so far"
     sections = [
-        Section(
-            "importance",
-            "Which parameters matter",
-            "A long bar means that the predicted value at the top changes much when this parameter alone is moved.",
-            (slices.importance_figure(importance),),
-            (
-                "The shares come from the model and are about the whole space, not about what matters near the best. "
-                f"{_whose(data)}",
-            ),
-        ),
+        *_importance(data, view),
         Section(
             "slices",
             "One parameter at a time",

@@ -118,7 +118,7 @@ def is_left(root: Path, number: int) -> bool:
 def clean(root: Path, history: History, keep: Keep) -> list[int]:
     """Remove folders of finished trials and return the numbers of these trials; what trials in flight need stays.
 
-    "useful" keeps the folder of the best trial and, for each configuration, that of its highest finished level below
+    "useful" keeps the folders of the best trials and, for each configuration, that of its highest finished level below
     the top.
     """
     if keep not in KEEPS:
@@ -145,5 +145,4 @@ def _useful(history: History) -> set[int]:
         is_higher = known is None or trial.query.level >= known.query.level
         if trial.query.level < history.problem.ladder.top and is_higher:
             highest[trial.query.unit] = trial
-    best = history.best
-    return {trial.number for trial in highest.values()} | ({best.number} if best is not None else set())
+    return {trial.number for trial in (*highest.values(), *history.front)}

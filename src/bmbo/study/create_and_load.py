@@ -2,13 +2,13 @@
 
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bmbo.ledger import Ledger, Storage
 from bmbo.ledger.study_definition import StudyDefinition
-from bmbo.problem import Feasible, Fidelity, Ladder, Number, Problem, as_constraints
+from bmbo.problem import Feasible, Fidelity, Ladder, Number, Problem, as_constraints, as_objectives
 from bmbo.problem.foreign_spaces import as_space
 from bmbo.problem.number_checks import seed_number
 from bmbo.protocols import Policy
@@ -37,6 +37,8 @@ def create_study(
     constraints: Mapping[str, tuple[str, Number]] | None = None,
     feasible: Callable[[Mapping[str, Any]], bool] | None = None,
     early_stopping: bool = False,
+    directions: Sequence[Direction] | Mapping[str, Direction] | None = None,
+    reference_point: Sequence[Number] | None = None,
     **mistaken: NoSuchArgument,
 ) -> Study:
     """Return a new study, or one to go on with.
@@ -60,6 +62,9 @@ def create_study(
         feasible: a function of a configuration that says whether it may be run; nothing else is ever asked for.
         early_stopping: whether `trial.should_stop()` may say True: where a trial reports a value at a lower fidelity
             that is worse than the median of the others there. It then counts, and is paid, at the fidelity it reached.
+        directions: of several objectives, two to four: a list, or a mapping from their names. The objective then
+            returns as many values. `direction` is left out.
+        reference_point: for each of several objectives the value that is just not good enough.
         mistaken: no further argument is known; an error says which one is meant.
 
     Example:
@@ -71,6 +76,9 @@ def create_study(
     refuse_arguments("create_study", mistaken, inspect.signature(create_study).parameters)
     if direction not in ("minimize", "maximize"):
         raise ValueError(f"direction must be 'minimize' or 'maximize', got {direction!r}")
+    objectives = as_objectives(directions, reference_point)
+    if objectives and direction != "minimize":
+        raise ValueError("give direction for one objective, or directions for several, not both")
     seed = seed_number(seed)
     if study_name is not None and (not isinstance(study_name, str) or not study_name):
         raise ValueError(f"study_name must be a name that is not empty, got {study_name!r}")
@@ -80,11 +88,12 @@ def create_study(
     problem = Problem(
         as_space(space),
         Ladder(fidelities),
-        direction == "maximize",
+        direction == "maximize" or (bool(objectives) and objectives[0].maximise),
         continues,
         as_constraints(constraints),
         None if feasible is None else Feasible.of(feasible),
         early_stopping,
+        objectives if len(objectives) > 1 else (),
     )
     validation.check_demands(method, problem)
     doubts = validation.doubts_about(problem.ladder)

@@ -151,7 +151,7 @@ class EditableStudy(ReadableStudy):
         """
         if isinstance(source, ReadableStudy):
             rows: Iterable[Mapping[str, Any]] = [
-                {"params": trial.params, "value": (trial.value, dict(trial.measured)), "fidelity": trial.fidelity}
+                {"params": trial.params, "value": (_told(trial), dict(trial.measured)), "fidelity": trial.fidelity}
                 for trial in source.trials
                 if trial.state == "complete"
             ]
@@ -191,3 +191,8 @@ class EditableStudy(ReadableStudy):
         configuration, that of its highest finished level below the top.
         """
         return clean(self.checkpoints, self.history, keep)
+
+
+def _told(trial: Trial) -> Any:
+    """Return what the objective of a trial returned: a number, or one for each objective."""
+    return trial.value if len(trial.values) == 1 else trial.values

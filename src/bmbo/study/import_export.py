@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bmbo.history import Outcome, Query
-from bmbo.problem import Ladder, Problem
+from bmbo.problem import Ladder, Objective, Problem
 from bmbo.problem.number_checks import finite_amount, is_whole
 from bmbo.study.limits import ADDED
-from bmbo.study.returned import outcome_of_returned, parts_of
+from bmbo.study.returned import as_numbers, outcome_of_returned, parts_of
 from bmbo.study.trial import Trial, as_number
+
+VALUES = "values_"
+"""The beginning of columns with the values of several objectives."""
 
 
 def old_result(
@@ -30,10 +33,11 @@ def old_result(
     query = Query(problem.space.encode(params), place, {ADDED: True})
     outcome, _ = outcome_of_returned(problem, value, {}, price, seconds)
     if outcome.value is None:
-        number = as_number(parts_of(value)[0])
-        raise ValueError(
-            outcome.error if math.isfinite(number) else f"an old result must have a finite value, got {number!r}"
-        )
+        given = parts_of(value)[0]
+        numbers = as_numbers(problem, given) if problem.objectives else (as_number(given),)
+        shown = numbers if problem.objectives else numbers[0]
+        is_finite = all(map(math.isfinite, numbers))
+        raise ValueError(outcome.error if is_finite else f"an old result must have a finite value, got {shown!r}")
     return query, outcome
 
 
@@ -54,8 +58,8 @@ def with_keys(results: Iterable[tuple[Query, Outcome]]) -> list[tuple[str, Query
     seen: Counter[str] = Counter()
     keyed: list[tuple[str, Query, Outcome]] = []
     for query, outcome in results:
-        # Measured values only where there are any, so that rows keep the keys that they have.
-        content = repr((query.unit, query.level, outcome.value, outcome.cost, *outcome.measured))
+        # Further and measured values only where there are any, so that rows keep the keys that they have.
+        content = repr((query.unit, query.level, outcome.value, outcome.cost, *outcome.further, *outcome.measured))
         digest = hashlib.sha256(content.encode()).hexdigest()[:32]
         keyed.append((f"{digest}:{seen[digest]}", query, outcome))
         seen[digest] += 1
@@ -84,8 +88,17 @@ def level_of(ladder: Ladder, level: object = None, fidelity: object = None) -> i
     return int(level)
 
 
-def table(trials: Sequence[Trial]) -> Any:
-    """Return all trials as a pandas DataFrame, with parameters in columns params_... and notes in user_attrs_..."""
+def values_by_column(objectives: Sequence[Objective], values: Sequence[float]) -> dict[str, float | None]:
+    """Return the values of several objectives by their columns in a table; nothing for one objective."""
+    found = values or (None,) * len(objectives)
+    return {f"{VALUES}{own.name}": value for own, value in zip(objectives, found, strict=False)}
+
+
+def table(trials: Sequence[Trial], objectives: Sequence[Objective] = ()) -> Any:
+    """Return all trials as a pandas DataFrame, with parameters in columns params_... and notes in user_attrs_...
+
+    The values of several objectives are in columns values_..., as in Optuna's table.
+    """
     # Imported here: pandas is an extra.
     try:
         import pandas as pd  # noqa: PLC0415
@@ -94,7 +107,8 @@ def table(trials: Sequence[Trial]) -> Any:
     fields = ("number", "state", "value", "level", "fidelity", "cost", "seconds", "refunded", "error", "begun", "ended")
     rows = [
         {
-            **{name: getattr(trial, name) for name in fields},
+            **{name: getattr(trial, name) for name in fields if name != "value" or not objectives},
+            **values_by_column(objectives, trial.values),
             **{f"params_{name}": value for name, value in trial.params.items()},
             **{f"measured_{name}": value for name, value in trial.measured.items()},
             **{f"user_attrs_{name}": value for name, value in trial.user_attrs.items()},

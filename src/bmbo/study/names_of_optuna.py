@@ -20,7 +20,6 @@ ARGUMENTS: Mapping[str, str] = {
     "budget": "total_cost says what all trials of the study may cost together",
     "sampler": "method says what chooses trials, such as bmbo.screening()",
     "pruner": "fidelities take the place of pruning; early_stopping=True stops trials that report bad values",
-    "directions": "a study has one objective and one direction",
     "name": "the name is given as study_name",
 }
 """What to give in place of arguments that a function does not have."""
@@ -54,7 +53,7 @@ class StudyNames:
     enqueue_trial = NotHere("bmbo calls it study.enqueue({'x': 0.5}, fidelity=10)")
     get_trials = NotHere("study.trials has all trials; each has a state")
     set_user_attr = NotHere("notes are kept with trials, as trial.set_user_attr('accuracy', 0.9)")
-    best_trials = NotHere("a study has one objective: study.best_trial is the best at the top fidelity")
+    set_metric_names = NotHere("objectives have names if create_study(directions={'loss': 'minimize'}) gives them")
 
 
 def refuse_arguments(function: str, mistaken: Mapping[str, NoSuchArgument], known: Iterable[str]) -> None:

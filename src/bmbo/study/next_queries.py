@@ -47,7 +47,7 @@ def next_step(
         carry: the policy's cache.
     """
     costs = history.priced.ladder.costs
-    trials, cost = limits.reserve(costs) if _may_need_confirming(policy) else (0, 0.0)
+    trials, cost = limits.reserve(costs) if _may_need_confirming(policy, history) else (0, 0.0)
     room, budget = limits.room(history), limits.left(history)
     policy = within_limits(policy, limits, history)
     searching = _search(seed, history, policy, num=int(min(num, room - trials)), budget=budget - cost, carry=carry)
@@ -68,8 +68,13 @@ def within_limits(policy: Policy, limits: Limits, history: History) -> Policy:
     return policy.within(limits.total_cost, limits.most_trials(history)) if isinstance(policy, Budgeted) else policy
 
 
-def _may_need_confirming(policy: Policy) -> bool:
-    """Return whether the recommendation of a policy may be something that was never evaluated at the top."""
+def _may_need_confirming(policy: Policy, history: History) -> bool:
+    """Return whether the recommendation of a policy may be something that was never evaluated at the top.
+
+    Of several objectives nothing is recommended: the answer is the front of what was evaluated there.
+    """
+    if history.problem.objectives:
+        return False
     if isinstance(policy, SelfConfirming):
         return not policy.recommends_evaluated
     return isinstance(policy, Recommending)
@@ -94,7 +99,7 @@ def _last_tag(history: History) -> Mapping[str, Any]:
 def _closing(seed: int, history: History, limits: Limits, policy: Policy, carry: Any) -> Step:
     """Return the recommendation at the top, unless it has been run or cannot be run."""
     spent = _spent_text(history, limits)
-    if not isinstance(policy, Recommending):
+    if not isinstance(policy, Recommending) or history.problem.objectives:
         return Step(finished=spent, carry=carry)
     if not history.done:
         return Step(finished=f"{spent}; no trial gave a value", carry=carry)

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from bmbo.history import History
 from bmbo.history.shown_levels import shown_levels
 from bmbo.problem.html_table import html_table
+from bmbo.study.front_messages import front_line
 from bmbo.study.short_text import params_line, short_text
 from bmbo.study.trial import Trial
 
 
 def study_html(name: str, storage: str, history: History, trials: Sequence[Trial]) -> str:
-    """Return a study as a table of HTML: how far each level is, and the best trial."""
+    """Return a study as a table of HTML: how far each level is, and the best trial or the front."""
     best, problem = history.best, history.problem
     states = sorted({trial.state for trial in trials})
     rows: list[list[object]] = [
@@ -24,6 +25,8 @@ def study_html(name: str, storage: str, history: History, trials: Sequence[Trial
     ]
     title = f"Study {name} in {storage}: {len(trials)} trials, cost {short_text(history.spent)}; "
     found = "nothing at the top fidelity yet"
-    if best is not None:
+    if problem.objectives and history.front:
+        found = front_line(history)
+    elif best is not None:
         found = f"best {short_text(best.value)} (trial {best.number}): {params_line(trials[best.number].params)}"
     return html_table(title + found, ["fidelity", "cost", *states], rows)

@@ -10,8 +10,9 @@ from typing import Any, cast
 import numpy as np
 import optuna
 
-from bmbo.history import History, Query
+from bmbo.history import History, Query, TrialRecord
 from bmbo.history.host_observations import Floats
+from bmbo.history.pareto_front import orders
 from bmbo.history.same_point import same_configuration
 from bmbo.problem import Categorical, Parameter, Problem, Space
 from bmbo.problem.number_checks import is_real, short
@@ -37,16 +38,21 @@ def usual_number(policy: Policy, problem: Problem) -> int:
 def best_configurations(history: History) -> list[dict[str, Any]]:
     """Return the configurations of a history with a value, those of the highest level first, and the best of each."""
     problem = history.problem
-    ordered = sorted(history.done, key=lambda trial: (-trial.query.level, -problem.sign * (trial.value or 0.0)))
+    values = np.array([history.larger_better(trial) for trial in history.done]).reshape(-1, problem.num_objectives)
+    ordered: list[TrialRecord] = []
+    for level in range(problem.ladder.top, -1, -1):
+        here = [place for place, trial in enumerate(history.done) if trial.query.level == level]
+        ordered += [history.done[here[place]] for place in orders(values[here])]
     return [problem.space.decode(unit) for unit in dict.fromkeys(trial.query.unit for trial in ordered)]
 
 
 def configurations_in(source: object) -> list[dict[str, Any]]:
     """Return the configurations of an Optuna study or of a list, the best first; raise TypeError for anything else."""
     if isinstance(source, optuna.Study):
-        sign = 1.0 if source.direction == optuna.study.StudyDirection.MAXIMIZE else -1.0
+        signs = [1.0 if each == optuna.study.StudyDirection.MAXIMIZE else -1.0 for each in source.directions]
         ended = source.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-        return [dict(trial.params) for trial in sorted(ended, key=lambda trial: -sign * (trial.value or 0.0))]
+        values = np.array([trial.values for trial in ended], np.float64).reshape(-1, len(signs))
+        return [dict(ended[place].params) for place in orders(signs * values)]
     listed = [] if isinstance(source, str | Mapping) or not isinstance(source, Iterable) else list(source)
     if not listed or not all(isinstance(each, Mapping) for each in cast(list[object], listed)):
         raise TypeError(

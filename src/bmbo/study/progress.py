@@ -137,5 +137,7 @@ def describe(history: History) -> str:
     ladder = history.problem.ladder
     levels = [trial.query.level for trial in history.trials]
     used = " ".join(f"{ladder[level].name}:{levels.count(level)}" for level in shown_levels(history))
+    if history.problem.objectives:
+        return f"front {len(history.front)}, {used}"
     best = history.best
     return f"best {'-' if best is None else format(best.value, '.5g')}, {used}"

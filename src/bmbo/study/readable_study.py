@@ -3,13 +3,17 @@
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from bmbo.history import History
+from bmbo.history.front_volume import volume_of
 from bmbo.ledger import Ledger, LedgerSnapshot, redacted
-from bmbo.problem import Problem
+from bmbo.ledger.study_definition import directions_of
+from bmbo.problem import Number, Problem
+from bmbo.problem.objectives import reference_numbers
 from bmbo.protocols import Policy, Recommending
 from bmbo.study import import_export, run_messages
+from bmbo.study.front_messages import no_single_best
 from bmbo.study.names_of_optuna import StudyNames
 from bmbo.study.notebook_views import study_html
 from bmbo.study.run_options import RunOptions
@@ -52,8 +56,21 @@ class ReadableStudy(StudyNames):
 
     @property
     def direction(self) -> Direction:
-        """Return whether small or large values are good."""
+        """Return whether small or large values are good; raise ValueError if there are several objectives."""
+        if self.problem.objectives:
+            raise ValueError(f"a study with {self.problem.num_objectives} objectives has several: study.directions")
         return "maximize" if self.problem.maximise else "minimize"
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """Return the direction of each objective."""
+        return cast(tuple[Direction, ...], directions_of(self.problem))
+
+    @property
+    def metric_names(self) -> list[str] | None:
+        """Return the names of the objectives; None if they have none."""
+        names = [each.name for each in self.problem.objectives]
+        return names if names and not names[0].isdecimal() else None
 
     @property
     def last_run(self) -> RunOptions | None:
@@ -74,12 +91,38 @@ class ReadableStudy(StudyNames):
 
     @property
     def best_trial(self) -> Trial:
-        """Return the best feasible trial at the top fidelity; raise ValueError while there is none."""
+        """Return the best feasible trial at the top fidelity.
+
+        Raise ValueError while there is none, or if there are several objectives: see `best_trials`.
+        """
         record = self._ledger.read()
+        if self.problem.objectives:
+            raise ValueError(no_single_best(self.problem))
         best = record.history.best
         if best is None:
             raise ValueError(run_messages.no_best_line(record.history))
         return self._view(record, best.number)
+
+    @property
+    def best_trials(self) -> list[Trial]:
+        """Return the feasible trials at the top fidelity that no other beats: the Pareto front of several objectives.
+
+        With one objective this is the best trial. The list is empty while there is none.
+        """
+        record = self._ledger.read()
+        return [self._view(record, trial.number) for trial in record.history.front]
+
+    def hypervolume(self, reference_point: Sequence[Number] | None = None) -> float:
+        """Return how much room the front of several objectives beats, up to a reference point; 0 before there is one.
+
+        Args:
+            reference_point: for each objective the value that is just not good enough; by default that of the study.
+                If it has none, the point lies a tenth of the front's range behind its worst values, and moves with it.
+        """
+        if not self.problem.objectives:
+            raise ValueError("hypervolume belongs to several objectives: create_study(directions=[...])")
+        given = None if reference_point is None else reference_numbers(self.problem.objectives, reference_point)
+        return volume_of(self.history, given)
 
     @property
     def best_params(self) -> Mapping[str, Any]:
@@ -92,7 +135,9 @@ class ReadableStudy(StudyNames):
         return float(self.best_trial.value or 0.0)
 
     def __repr__(self) -> str:
-        return f"Study({self.study_name!r}, storage={self.storage!r}, direction={self.direction!r})"
+        several = bool(self.problem.objectives)
+        shown = f"directions={list(self.directions)}" if several else f"direction={self.direction!r}"
+        return f"Study({self.study_name!r}, storage={self.storage!r}, {shown})"
 
     def _repr_html_(self) -> str:
         record = self._ledger.read()
@@ -102,10 +147,13 @@ class ReadableStudy(StudyNames):
     def recommendation(self) -> StudyRecommendation:
         """Return the configuration with the best expected value at the top fidelity, of those that are feasible.
 
-        Raise TypeError if the study's method has no surrogate, ValueError if no trial has finished yet, or if trials at
-        the top have, and none keeps all constraints, ImportError if an extra that the method needs is not installed.
+        Raise TypeError if the study's method has no surrogate, ValueError if no trial has finished yet, if trials at
+        the top have, and none keeps all constraints, or if there are several objectives, ImportError if an extra that
+        the method needs is not installed.
         """
         require_method(self.policy)
+        if self.problem.objectives:
+            raise ValueError(no_single_best(self.problem))
         if not isinstance(self.policy, Recommending):
             raise TypeError("this study's method has no surrogate to recommend from; see best_trial")
         history = self.history
@@ -120,7 +168,8 @@ class ReadableStudy(StudyNames):
         """Return in words which configuration to use, how sure that is, and why it is or is not the best observed."""
         history = self.history
         recommended = None
-        if isinstance(self.policy, Recommending) and history.done and (history.best or not history.at_top):
+        can_recommend = isinstance(self.policy, Recommending) and not self.problem.objectives
+        if can_recommend and history.done and (history.best or not history.at_top):
             try:
                 recommended = self.recommendation()
             except (ArithmeticError, ValueError, RuntimeError) as error:  # NumPy's, SciPy's and XLA's are all of these
@@ -129,7 +178,7 @@ class ReadableStudy(StudyNames):
 
     def trials_dataframe(self) -> Any:
         """Return every trial as a row of a pandas DataFrame; raise ImportError if pandas is not installed."""
-        return import_export.table(self.trials)
+        return import_export.table(self.trials, self.problem.objectives)
 
     def report(self, path: str | Path | None = None, *, model: bool = True) -> Path:
         """Write a page with figures about this study, one HTML file that needs no network, and return its path.

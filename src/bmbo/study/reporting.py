@@ -98,7 +98,9 @@ def history_before(history: History, entries: Sequence[LedgerEntry], batch: Sequ
 
 def _recommendation(policy: Policy, seed: int, history: History, carry: Any) -> tuple[Recommendation | None, Any]:
     """Return what the policy recommends; None if it recommends nothing, or if its fit fails."""
-    if not isinstance(policy, Recommending) or not history.done or (history.at_top and history.best is None):
+    if not isinstance(policy, Recommending) or history.problem.objectives:
+        return None, carry
+    if not history.done or (history.at_top and history.best is None):
         return None, carry
     try:
         return policy.recommendation(seed, history, carry)

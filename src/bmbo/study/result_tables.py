@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import optuna
 
-from bmbo.problem import Categorical, Float, Parameter, Problem, Space
+from bmbo.problem import Categorical, Float, Objective, Parameter, Problem
 from bmbo.problem.number_checks import short
+from bmbo.study.import_export import VALUES, values_by_column
 
 RESULT = ("value", "level", "fidelity", "cost")
 """The columns that say what came out, and where."""
@@ -42,10 +43,11 @@ def rows_of(source: object, problem: Problem) -> list[Mapping[str, Any]]:
     """
     if isinstance(source, optuna.Study):
         finished = source.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-        return [{"params": trial.params, "value": trial.value} for trial in finished]
+        is_single = len(source.directions) == 1
+        return [{"params": t.params, "value": t.values[0] if is_single else tuple(t.values)} for t in finished]
     is_text = isinstance(source, str | Path)
     if isinstance(source, str | Path):
-        rows = _rows_in(Path(source), problem.space)
+        rows = _rows_in(Path(source), problem)
     else:
         to_dict: Any = getattr(source, "to_dict", None)
         if to_dict is None or not hasattr(source, "columns"):
@@ -54,6 +56,8 @@ def rows_of(source: object, problem: Problem) -> list[Mapping[str, Any]]:
         rows = to_dict("records")
     if not rows:
         return []
+    if problem.objectives:
+        rows = [_with_values_together(row, problem.objectives, is_text=is_text) for row in rows]
     limited = {f"{MEASURED}{limit.name}": limit.name for limit in problem.constraints}
     columns = _parameters_of([column for column in rows[0] if column not in limited], problem.space.names)
     # Rows without a value are trials that failed or have not run.
@@ -70,7 +74,21 @@ def rows_of(source: object, problem: Problem) -> list[Mapping[str, Any]]:
     return found
 
 
-def _rows_in(path: Path, space: Space) -> list[dict[str, Any]]:
+def _with_values_together(row: Mapping[str, Any], objectives: Sequence[Objective], *, is_text: bool) -> dict[str, Any]:
+    """Return a row in which `value` holds the values of all objectives, in place of a column for each."""
+    columns = [f"{VALUES}{own.name}" for own in objectives]
+    missing = [column for column in columns if column not in row]
+    if missing:
+        raise ValueError(f"the table needs a column {missing[0]!r}, got {list(row)}")
+    values = tuple(_number(row[column]) if is_text else row[column] for column in columns)
+    known = any(value is not None and value == value for value in values)  # noqa: PLR0124 - NaN differs from itself
+    return {
+        **{column: field for column, field in row.items() if column not in columns},
+        "value": values if known else None,
+    }
+
+
+def _rows_in(path: Path, problem: Problem) -> list[dict[str, Any]]:
     """Return the rows of a file, each with the same columns."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -81,10 +99,10 @@ def _rows_in(path: Path, space: Space) -> list[dict[str, Any]]:
     except ValueError as error:
         raise ValueError(f"the table {path} cannot be read: {error}") from None
     try:
-        rows = _json_rows(text) if path.suffix == ".json" else _csv_rows(text)
+        rows = _json_rows(text, problem.objectives) if path.suffix == ".json" else _csv_rows(text, problem.objectives)
     except (csv.Error, ValueError, RecursionError) as error:
         raise ValueError(f"the table {path} cannot be read: {error}") from None
-    if space.tree is not None:
+    if problem.space.tree is not None:
         # A JSON file leaves out what does not exist; as a table it has nothing there.
         every = dict.fromkeys(name for row in rows for name in row if name.startswith(PREFIX))
         rows = [{**row, **{name: row.get(name) for name in every}} for row in rows]
@@ -94,7 +112,7 @@ def _rows_in(path: Path, space: Space) -> list[dict[str, Any]]:
     return rows
 
 
-def _csv_rows(text: str) -> list[dict[str, Any]]:
+def _csv_rows(text: str, objectives: Sequence[Objective]) -> list[dict[str, Any]]:
     reader = csv.reader(text.splitlines(keepends=True), strict=True)
     head = next(reader, [])
     if not head:
@@ -103,7 +121,7 @@ def _csv_rows(text: str) -> list[dict[str, Any]]:
     if twice:
         raise ValueError(f"it has two columns {twice[0]!r}")
     lines = [line for line in reader if line]
-    if not lines and "value" not in head:
+    if not lines and not objectives and "value" not in head:
         raise ValueError(f"it has no results, and its first line names no column 'value': {short(head)}")
     for place, line in enumerate(lines):
         if len(line) != len(head):
@@ -111,7 +129,7 @@ def _csv_rows(text: str) -> list[dict[str, Any]]:
     return [{name: field or None for name, field in zip(head, line, strict=True)} for line in lines]
 
 
-def _json_rows(text: str) -> list[dict[str, Any]]:
+def _json_rows(text: str, objectives: Sequence[Objective]) -> list[dict[str, Any]]:
     found: Any = json.loads(text)
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in cast(list[Any], found)):
         raise ValueError("it must be a list of objects")
@@ -123,6 +141,9 @@ def _json_rows(text: str) -> list[dict[str, Any]]:
         # A parameter may be called "measured".
         measured = row.pop("measured") if isinstance(row.get("measured"), dict) else {}
         flat = {**row, **{f"{PREFIX}{name}": value for name, value in cast(dict[str, Any], params).items()}}
+        if objectives and isinstance(row.get("values"), list):
+            values = flat.pop("values")
+            flat |= values_by_column(objectives, values)
         rows.append({**flat, **{f"{MEASURED}{name}": value for name, value in measured.items()}})
     return rows
 
@@ -163,7 +184,8 @@ def _row(
         elif column in RESULT:
             # A table has NaN where it has nothing.
             missing = plain is None or (isinstance(plain, float) and math.isnan(plain) and column != "value")
-            row[column] = None if missing else _number(plain) if is_text and column != "fidelity" else plain
+            is_number = is_text and column != "fidelity" and not isinstance(plain, tuple)
+            row[column] = None if missing else _number(plain) if is_number else plain
     if problem.space.tree is not None:
         exist = problem.space.tree.existing(row["params"])
         row["params"] = {name: value for name, value in row["params"].items() if name in exist or name not in empty}

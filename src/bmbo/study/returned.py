@@ -1,7 +1,10 @@
-"""Read what an objective returned or a user told: a number, and what was measured beside it."""
+"""Read what an objective returned or a user told: a number for each objective, and what was measured beside it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, cast
+
+import numpy as np
 
 from bmbo.history import Outcome
 from bmbo.problem import Constraint, Problem
@@ -17,7 +20,8 @@ def outcome_of_returned(
 ) -> tuple[Outcome, Mapping[str, Any]]:
     """Return the outcome of a run, and what is to be noted on its trial.
 
-    An objective returns a number, or a number and a mapping of what it measured. A measured value that the problem
+    An objective returns a number, or a number and a mapping of what it measured. With several objectives, a tuple or a
+    list of numbers takes the place of the number. A measured value that the problem
     limits belongs to the outcome, also if it was noted on the trial; everything else is noted.
 
     Args:
@@ -28,10 +32,14 @@ def outcome_of_returned(
         seconds: that it took.
 
     Raises:
-        TypeError: The value is no real number, or what was measured cannot be noted.
+        TypeError: The value is no real number, there is not one for each objective, or what was measured cannot be
+            noted.
     """
     value, measured = parts_of(returned)
-    outcome = Outcome.of(as_number(value), cost, seconds)
+    if problem.objectives:
+        outcome = Outcome.of_several(as_numbers(problem, value), cost, seconds)
+    else:
+        outcome = Outcome.of(as_number(value), cost, seconds)
     limited = {limit.name for limit in problem.constraints}
     more = {key: checked_attribute(key, each) for key, each in measured.items() if key not in limited}
     notes = {key: each for key, each in {**noted, **more}.items() if key not in limited}
@@ -43,7 +51,7 @@ def outcome_of_returned(
         if isinstance(number, str):
             return Outcome(None, cost, seconds, error=number), notes
         found.append(number)
-    return Outcome(outcome.value, cost, seconds, measured=tuple(found)), notes
+    return replace(outcome, measured=tuple(found)), notes
 
 
 def parts_of(returned: object) -> tuple[object, Mapping[Any, Any]]:
@@ -53,6 +61,17 @@ def parts_of(returned: object) -> tuple[object, Mapping[Any, Any]]:
         if isinstance(beside, Mapping):
             return value, cast(Mapping[Any, Any], beside)
     return returned, {}
+
+
+def as_numbers(problem: Problem, value: object) -> tuple[float, ...]:
+    """Return the values of several objectives; raise TypeError unless there is a real number for each."""
+    names = [each.label for each in problem.objectives]
+    listed = list(cast(Iterable[Any], value)) if isinstance(value, list | tuple | np.ndarray) else None
+    if listed is None or len(listed) != len(names):
+        raise TypeError(
+            f"an objective of this study must return {len(names)} numbers, for {', '.join(names)}, got {short(value)}"
+        )
+    return tuple(map(as_number, listed))
 
 
 def _measured(limit: Constraint, measured: Mapping[Any, Any]) -> float | str:

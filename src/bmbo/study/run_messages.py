@@ -2,6 +2,7 @@
 
 from bmbo.history import History, TrialRecord
 from bmbo.history.same_point import same_configuration
+from bmbo.study.front_messages import front_answer, place_on_front, values_text
 from bmbo.study.limits import Limits, counted
 from bmbo.study.short_text import duration, params_line, short_text
 from bmbo.study.trial import StudyRecommendation
@@ -19,7 +20,7 @@ def trial_line(history: History, number: int, limits: Limits) -> str:
     if outcome.value is None:
         return f"trial {number}:{level} failed after {took}: {outcome.error} ({spent_line(history, limits)})"
     return (
-        f"trial {number}:{level} value {short_text(outcome.value)}{measured_text(history, trial)} in {took} "
+        f"trial {number}:{level} {values_text(history.problem, trial)}{measured_text(history, trial)} in {took} "
         f"({_best_text(history, trial)}{spent_line(history, limits)})"
     )
 
@@ -37,6 +38,8 @@ def measured_text(history: History, trial: TrialRecord) -> str:
 
 def _best_text(history: History, trial: TrialRecord) -> str:
     """Return the best value at the top, or that this trial has it."""
+    if history.problem.objectives:
+        return place_on_front(history, trial)
     at_top = " at the top" if history.problem.ladder.top else ""
     if history.best is None:
         return f"nothing{' feasible' * bool(history.at_top)}{at_top} yet, "
@@ -63,7 +66,7 @@ def no_best_line(history: History) -> str:
     if nearest is not None:
         return (
             f"no trial at {top} keeps all constraints; trial {nearest.number} comes nearest"
-            f"{measured_text(history, nearest)} with value {short_text(nearest.value)}"
+            f"{measured_text(history, nearest)} with {values_text(history.problem, nearest)}"
         )
     failed = [trial for trial in history.failed if trial.query.level == ladder.top]
     if failed and failed[-1].outcome is not None:
@@ -107,6 +110,8 @@ def _observed(history: History) -> str:
     """Return the answer without a model: the best value at the top, or why there is none."""
     best, problem = history.best, history.problem
     at_top = " at the top" if problem.ladder.top else ""
+    if problem.objectives and history.front:
+        return front_answer(history)
     if best is None and history.at_top:
         return f"there is no answer yet: {no_best_line(history)}"
     if best is None:

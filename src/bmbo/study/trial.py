@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,7 +31,8 @@ class Trial(TrialNames):
         fidelity: the value of the fidelity to run it at.
         level: the number of the fidelity; 0 is the roughest.
         state: "waiting", "running", "complete", "failed" or "dropped".
-        value: what was observed; None while the trial runs, or if it failed.
+        value: what was observed; None while the trial runs, if it failed, or if there are several objectives.
+        values: what was observed of each objective; empty while the trial runs, or if it failed.
         error: why it failed.
         cost: what it cost.
         refunded: whether that cost was given back, so that it is no part of what the study has spent.
@@ -64,6 +65,8 @@ class Trial(TrialNames):
     measured: Mapping[str, float] = field(default_factory=dict[str, float], repr=False)
     reported: Mapping[Any, float] = field(default_factory=dict[Any, float], compare=False, repr=False)
     stopped_from: Any = field(default=None, compare=False, repr=False)
+    values: tuple[float, ...] = field(default=(), repr=False)
+    _several: bool = field(default=False, compare=False, repr=False)
     _folder: Path = field(default=Path(), compare=False, repr=False)
     _on_the_way: ReportedValues | None = field(default=None, compare=False, repr=False)
 
@@ -95,6 +98,11 @@ class Trial(TrialNames):
         """
         if self.state != "running":
             raise RuntimeError(f"only a trial that runs can report, and trial {self.number} is {self.state}")
+        if self._several:
+            raise NotImplementedError(
+                "a trial of a study with several objectives cannot report: no single value says how good it is so far; "
+                "return all values at the end"
+            )
         number, at = as_number(value), plain_scalar(step)
         if not is_real(at) and not isinstance(at, str):
             raise TypeError(f"report needs a step such as a number of epochs, got {short(step)}")
@@ -131,7 +139,8 @@ class Trial(TrialNames):
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [("state", self.state), ("fidelity", self.fidelity)]
         rows += [(name, short_text(value)) for name, value in self.params.items()]
-        outcome = {"value": self.value, "error": self.error, "cost": self.cost, **self.measured, **self.user_attrs}
+        value = list(self.values) if self._several and self.values else self.value
+        outcome = {"value": value, "error": self.error, "cost": self.cost, **self.measured, **self.user_attrs}
         rows += [(name, short_text(value)) for name, value in outcome.items() if value is not None]
         if self.seconds is not None:
             rows.append(("ran", duration(self.seconds)))
@@ -176,7 +185,8 @@ def view(root: Path, history: History, entry: LedgerEntry, on_the_way: ReportedV
         fidelity=problem.ladder[trial.query.level].value,
         level=trial.query.level,
         state=entry.state,
-        value=trial.value,
+        value=None if problem.objectives else trial.value,
+        values=trial.values,
         error=None if outcome is None else outcome.error,
         cost=None if outcome is None else outcome.cost,
         refunded=trial.refunded,
@@ -189,6 +199,7 @@ def view(root: Path, history: History, entry: LedgerEntry, on_the_way: ReportedV
         measured=measured_of(problem, trial),
         reported={problem.ladder[level].value: value for level, value in trial.reported},
         stopped_from=None if entry.stopped_from is None else problem.ladder[entry.stopped_from].value,
+        _several=bool(problem.objectives),
         _folder=folder_for(root, trial.number).absolute(),
         _on_the_way=on_the_way,
     )
@@ -211,4 +222,6 @@ def as_number(value: object) -> float:
     # Exceptions of every kind, because __float__ is the user's code.
     except BaseException as error:
         reason = "" if isinstance(error, TypeError | ValueError | OverflowError) else f" ({error_line(error)})"
+    if not reason and isinstance(value, list | tuple) and len(cast(list[Any], value)) > 1:
+        reason = "; create_study(directions=[...]) makes a study with several objectives"
     raise TypeError(f"an objective must return a real number, got {short(value)}{reason}")

@@ -57,6 +57,7 @@ def save(folder: Path, ledger: Ledger, owner: Owner, results: Sequence[Result]) 
             "error": each.outcome.error,
             "checkpoint": each.outcome.checkpoint,
             "measured": list(each.outcome.measured),
+            **({"further": list(each.outcome.further)} if each.outcome.further else {}),
             "user_attrs": dict(each.user_attrs),
             **({"reported": {str(level): value for level, value in each.reported.items()}} if each.reported else {}),
             **({} if each.reached is None else {"reached": each.reached}),
@@ -108,10 +109,12 @@ def recover(ledger: Ledger, path: Path) -> list[int]:
                 **({} if error is None else {"error": str(error)}),
                 checkpoint=bool(each["checkpoint"]),
                 measured=tuple(float(number) for number in each.get("measured", ())),
+                further=tuple(float(number) for number in each.get("further", ())),
             )
             noted = {key: checked_attribute(key, value) for key, value in each["user_attrs"].items()}
             reported = {int(level): float(value) for level, value in each.get("reported", {}).items()}
             reached = None if each.get("reached") is None else int(each["reached"])
+            same = same and len(outcome.values) in (0, ledger.problem.num_objectives)
             same = same and all(0 <= level < each["level"] for level in (*reported, *([reached] if reached else [])))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} has a result that does not fit this study: {each!r} ({error})") from None

@@ -76,8 +76,16 @@ def _answered(history: History, queries: list[Query], respond: Respond, twice: b
         query = history.trials[number].query
         value = respond(query, number)
         if value is not None:
-            history = history.with_outcome(number, Outcome.of(value, history.priced.ladder.costs[query.level]))
+            history = history.with_outcome(
+                number, Outcome.of_several(_values(history, query, value), history.priced.ladder.costs[query.level])
+            )
     return history
+
+
+def _values(history: History, query: Query, value: float) -> list[float]:
+    """Return a value for each objective; those after the first change with the point in other ways."""
+    further = range(1, history.problem.num_objectives)
+    return [value, *(value * math.cos(place + 3.0 * sum(query.unit)) for place in further)]
 
 
 def _smooth(query: Query, number: int) -> float:
