@@ -37,7 +37,7 @@ class FewLevels:
         if feasibility is not None:
             limits = (replace(limit, posteriors=self._shown(limit.posteriors)) for limit in feasibility.limits)
             feasibility = replace(feasibility, top=top, limits=tuple(limits))
-        return Belief(self._shown(belief.posteriors), top, belief.bests, feasibility, belief.weigh)
+        return replace(belief, posteriors=self._shown(belief.posteriors), top=top, feasibility=feasibility)
 
     def _shown(self, posteriors: WeightedPosteriors) -> WeightedPosteriors:
         return replace(posteriors, parts=tuple(FewLevelsPosterior(part, self.levels) for part in posteriors.parts))

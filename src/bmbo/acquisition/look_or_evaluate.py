@@ -18,7 +18,7 @@ from bmbo.acquisition.host_search import candidates, climbed
 from bmbo.history.host_observations import Floats
 from bmbo.history.same_point import point_key
 from bmbo.problem import Space
-from bmbo.protocols import Offer, WeightedPosteriors
+from bmbo.protocols import ExactPosterior, Offer, WeightedPosteriors
 
 NUM_CENTRES = 6
 """Known points near which candidates are made."""
@@ -44,6 +44,7 @@ class Belief:
             all known points before there are any.
         feasibility: what decides whether a value counts; None if every value does.
         weigh: how far a user's prior trusts points; None if there is none.
+        noisy: whether an evaluation tells a value only roughly, so that what counts is what is believed after it.
     """
 
     posteriors: WeightedPosteriors
@@ -51,6 +52,7 @@ class Belief:
     bests: tuple[Floats, ...]
     feasibility: Feasibility | None = None
     weigh: Weigh | None = None
+    noisy: bool = False
 
     @classmethod
     def of(
@@ -59,6 +61,8 @@ class Belief:
         top: int,
         feasibility: Feasibility | None = None,
         weigh: Weigh | None = None,
+        *,
+        noisy: bool = False,
     ) -> "Belief":
         """Return what posteriors believe."""
         bests: list[Floats] = []
@@ -67,7 +71,7 @@ class Belief:
             unit = part.unit[rows] if rows.any() else part.unit
             means = part.moments(unit, top)[0]
             bests.append(means.max(0) if feasibility is None else feasibility.reference(unit, means))
-        return cls(posteriors, top, tuple(bests), feasibility, weigh)
+        return cls(posteriors, top, tuple(bests), feasibility, weigh, noisy)
 
     def imagined(self, rng: np.random.Generator, unit: Floats, level: int) -> "Belief":
         """Return the belief with one more query in flight: in each future, another quantile of its outcome."""
@@ -76,7 +80,16 @@ class Belief:
         parts = tuple(part.imagined(unit, level, white) for part in self.posteriors.parts)
         feasibility = None if self.feasibility is None else self.feasibility.imagined(unit, level)
         posteriors = WeightedPosteriors(parts, self.posteriors.weights, self.posteriors.restore)
-        return Belief.of(posteriors, self.top, feasibility, self.weigh)
+        return Belief.of(posteriors, self.top, feasibility, self.weigh, noisy=self.noisy)
+
+    def deviation(self, part: ExactPosterior, variance: Floats) -> Floats:
+        """Return how far an evaluation at the top can move what is believed of a point, from its variance.
+
+        Without noise it tells the value. With noise it moves the mean by less, and not beyond what is known already.
+        """
+        if not self.noisy:
+            return np.sqrt(variance)
+        return variance / np.sqrt(variance + part.noise[self.top])
 
 
 def evaluate_now(belief: Belief, points: Floats) -> Floats:
@@ -84,7 +97,7 @@ def evaluate_now(belief: Belief, points: Floats) -> Floats:
     total = np.zeros(len(points))
     for part, weight, best in zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True):
         mean, variance = part.moments(points, belief.top)
-        total += weight * expected_improvement(mean, np.sqrt(variance)[:, None], best).mean(1)
+        total += weight * expected_improvement(mean, belief.deviation(part, variance)[:, None], best).mean(1)
     if belief.feasibility is not None:
         total = total * np.exp(belief.feasibility.log_probability(points))
     return total if belief.weigh is None else total * np.exp(belief.weigh(points))
@@ -113,7 +126,8 @@ def heights_after_look(
         mean, variance = part.moments(points, belief.top)
         shift = part.covariance(points, belief.top, asked, level)
         shift = shift / np.sqrt(part.moments(asked, level)[1] + part.noise[level])
-        after.append((mean, shift, np.sqrt(np.maximum(variance[:, None] - shift**2, 1e-12))))
+        left = np.maximum(variance[:, None] - shift**2, 1e-12)
+        after.append((mean, shift, belief.deviation(part, left)))
     factors = None if belief.feasibility is None else belief.feasibility.after_look(points, asked, level)
     trusted = None if belief.weigh is None else np.exp(belief.weigh(points))[:, None]
     for node, node_weight in zip(NODES, NODE_WEIGHTS, strict=True):
@@ -213,7 +227,7 @@ class LookOrEvaluate:
             each: list[Floats] = []
             for part, weight, best in zip(posteriors.parts, posteriors.weights, belief.bests, strict=True):
                 mean, variance = part.moments(points, top)
-                logs = log_expected_improvement(mean, np.sqrt(variance)[:, None], best)
+                logs = log_expected_improvement(mean, belief.deviation(part, variance)[:, None], best)
                 each.append(np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1]) + np.log(weight))
             total: Floats = np.logaddexp.reduce(each, axis=0)
             if belief.feasibility is not None:

@@ -5,8 +5,8 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,12 @@ from bmbo.ledger.attribute_keys import OWNER
 from bmbo.ledger.planner_lease import current_term
 from bmbo.ledger.study_definition import direction_of
 from bmbo.problem import Problem
+from bmbo.protocols import Recommending
+from bmbo.study import load_study
+from bmbo.study.believed_best import luck_text, runs_text
 from bmbo.study.run_messages import no_best_line
 from bmbo.study.short_text import duration, params_line, short_text
-from bmbo.study.trial import measured_of
+from bmbo.study.trial import StudyRecommendation, measured_of
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class StudyReading:
     continued: ContinuedShare | None = None
     nearest: str | None = None
     shown_levels: tuple[int, ...] = ()
+    repeats: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @classmethod
     def of(cls, chosen: ChosenStudy) -> "StudyReading":
@@ -55,6 +59,7 @@ class StudyReading:
             ContinuedShare.of(record.history) if ledger.problem.continues else None,
             no_best_line(record.history) if best is None and record.history.at_top else None,
             shown_levels(record.history),
+            record.history.repeats if ledger.problem.noisy else {},
         )
 
     @property
@@ -78,6 +83,7 @@ class StudyReading:
             "fidelity": self.problem.ladder[query.level].value,
             "params": dict(entry.params),
             "user_attrs": dict(entry.user_attrs),
+            **({"repeat": self.repeats.get(entry.trial.number, 0)} if self.problem.noisy else {}),
             "value": entry.trial.value,
             **({"measured": dict(measured_of(self.problem, entry.trial))} if self.problem.constraints else {}),
             "cost": None if outcome is None else outcome.cost,
@@ -126,7 +132,10 @@ def status(arguments: argparse.Namespace) -> int:
     if reading.stopped:
         print(f"stopped early: {reading.stopped} trials, which count at the fidelity that they reached")
     none = "none at the top fidelity yet" if reading.nearest is None else reading.nearest
-    print(f"best: {none if reading.best is None else _trial_line(reading.best)}")
+    label = "best observed" if reading.problem.noisy else "best"
+    print(f"{label}: {none if reading.best is None else _trial_line(reading.best)}")
+    if reading.problem.noisy and reading.best is not None:
+        print("values are noisy: bmbo best says which configuration is believed to be best")
     if (method := reading.ledger.method) is not None:
         print(f"method: {method['shown']}")
     failed = [entry for entry in reading.entries if entry.state == "failed"]
@@ -170,12 +179,33 @@ def best(arguments: argparse.Namespace) -> int:
             raise ValueError(f"study {reading.chosen.name!r} has no feasible trial: {reading.nearest}")
         top = reading.problem.ladder[reading.problem.ladder.top].name
         raise ValueError(f"study {reading.chosen.name!r} has no finished trial at the top fidelity ({top}) yet")
-    if arguments.json:
+    believed = _believed(reading) if reading.problem.noisy else None
+    if believed is not None:
+        _print_believed(reading, believed, reading.best, as_json=arguments.json)
+    elif arguments.json:
         print(json.dumps(reading.described(reading.best), indent=2))
     else:
         print(f"value  {reading.best.trial.value!r}  (trial {reading.best.trial.number})")
         print(text_table(["parameter", "value"], [[name, repr(value)] for name, value in reading.best.params.items()]))
     return 0
+
+
+def _believed(reading: StudyReading) -> StudyRecommendation | None:
+    """Return what the model of a noisy study believes to be best; None if its method has no model."""
+    study = load_study(study_name=reading.chosen.name, storage=reading.chosen.storage)
+    return study.recommendation() if isinstance(study.policy, Recommending) else None
+
+
+def _print_believed(
+    reading: StudyReading, believed: StudyRecommendation, observed: LedgerEntry, *, as_json: bool
+) -> None:
+    """Print the configuration that is believed best, what was observed of it, and the best observed trial."""
+    if as_json:
+        print(json.dumps({**asdict(believed), "observed": reading.described(observed)}, indent=2))
+        return
+    print(f"value  {short_text(believed.value)} ± {believed.std:.2g}  (believed; {runs_text(believed)})")
+    print(luck_text(believed, observed.trial))
+    print(text_table(["parameter", "value"], [[name, repr(value)] for name, value in believed.params.items()]))
 
 
 def trials(arguments: argparse.Namespace) -> int:
@@ -191,7 +221,8 @@ def trials(arguments: argparse.Namespace) -> int:
         return 0
     names = reading.problem.space.names
     limited = [limit.name for limit in reading.problem.constraints]
-    known = ("number", "state", "level", "fidelity", "value", "cost")
+    repeat = ("repeat",) if reading.problem.noisy else ()
+    known = ("number", "state", "level", "fidelity", *repeat, "value", "cost")
     rows = [
         [
             *(t[each] for each in known),

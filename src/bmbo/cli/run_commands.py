@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from types import FrameType
 from typing import Any
 
@@ -133,6 +133,7 @@ def _opened(arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: b
         constraints=file.constraints,
         feasible=feasible,
         early_stopping=file.early_stopping,
+        noisy=file.noisy,
     )
 
 
@@ -176,11 +177,16 @@ def _summary(study: Study, *, stopped: bool) -> dict[str, Any]:
         "interrupted": stopped,
         "trials": {"complete": len(history.done), "failed": len(history.failed), "pending": len(history.pending)},
         "spent": history.spent,
-        "best": None if best is None else {"number": best.number, "value": best.value, "params": study.best_params},
+        "best": None if best is None else _observed(study, best.number),
         # A user who stops a run should not have to wait for a fit.
         "recommendation": None if stopped else _recommended(study),
         "answer": None if stopped else study.answer(),
     }
+
+
+def _observed(study: Study, number: int) -> dict[str, Any]:
+    trial = study.trials[number]
+    return {"number": number, "value": trial.value, "params": trial.params}
 
 
 def _recommended(study: Study) -> dict[str, Any] | None:
@@ -189,7 +195,7 @@ def _recommended(study: Study) -> dict[str, Any] | None:
     except (TypeError, ValueError):
         # The method has no surrogate, or there is no value to fit it to.
         return None
-    return {"params": found.params, "value": found.value, "std": found.std}
+    return asdict(found)
 
 
 def _report(found: dict[str, Any], arguments: argparse.Namespace, chosen: ChosenStudy) -> str:

@@ -41,6 +41,7 @@ STUDY_FIELDS: Mapping[str, Kinds] = {
     "continues": (bool,),
     "feasible": (str,),
     "early_stopping": (bool,),
+    "noisy": (bool,),
 }
 EVERY_KIND: Mapping[str, Kinds] = {"when": (dict,), "prior": (dict,)}
 PARAMETER_KINDS: Mapping[str, tuple[Callable[..., Parameter], Mapping[str, Kinds], tuple[str, ...]]] = {
@@ -89,6 +90,7 @@ class StudyFile:
     feasible: str | None = None
     constraints: Mapping[str, tuple[str, Number]] = field(default_factory=dict[str, tuple[str, Number]])
     early_stopping: bool = False
+    noisy: bool = False
     run: RunOptions = field(default_factory=RunOptions)
 
     @classmethod
@@ -139,6 +141,8 @@ def _study(source: TomlSource) -> StudyFile:
         )
     stops = study.get("early_stopping", False)
     source.build(("study", "early_stopping"), lambda: Problem(space, ladder, early_stopping=stops))
+    noisy = study.get("noisy", False)
+    source.build(("study", "noisy"), lambda: Problem(space, ladder, continues=continues, noisy=noisy))
     run = source.table(("run",), source.values.get("run", {}), run_option_kinds())
     return StudyFile(
         path=source.path,

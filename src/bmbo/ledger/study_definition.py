@@ -14,6 +14,9 @@ from bmbo.problem.number_checks import is_whole, short
 FORMAT = 1
 """The version of everything that is stored; this version of bmbo reads no other."""
 
+FLAGS = ("continues", "early_stopping", "noisy")
+"""What a study can be made with, yes or no."""
+
 DAMAGED = "something else than bmbo changed it; go on with a backup of the storage"
 
 
@@ -49,6 +52,8 @@ class StudyDefinition:
             used["feasible"] = self.problem.feasible.name
         if self.problem.early_stopping:
             used["early_stopping"] = True
+        if self.problem.noisy:
+            used["noisy"] = True
         return {
             "format": FORMAT,
             "version": _version(),
@@ -81,7 +86,7 @@ class StudyDefinition:
             # Studies that were made before training could continue do not have it.
             limits = tuple(checked_constraint(**limit) for limit in described.get("constraints", ()))
             feasible = Feasible.known_as(described["feasible"]) if "feasible" in described else None
-            flags = {name: described[name] for name in ("continues", "early_stopping") if name in described}
+            flags = {name: described[name] for name in FLAGS if name in described}
             maximise = direction == "maximize"
             problem = Problem(space, ladder, maximise, constraints=limits, feasible=feasible, **flags)
         except KeyError as error:
@@ -106,7 +111,7 @@ def difference(stored: Problem, given: Problem) -> str | None:
         return f"its direction is {direction_of(stored)!r}, not {direction_of(given)!r}"
     if repr(stored.ladder) != repr(given.ladder):
         return f"its fidelities are {_ladder_text(stored.ladder)}, not {_ladder_text(given.ladder)}"
-    for flag in ("continues", "early_stopping"):
+    for flag in FLAGS:
         before, now = getattr(stored, flag), getattr(given, flag)
         if before != now:
             return f"it was made with {flag}={before}, not {flag}={now}"

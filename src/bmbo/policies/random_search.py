@@ -45,7 +45,7 @@ class Random:
     @property
     def handles(self) -> frozenset[str]:
         """See `Demanding`."""
-        return frozenset({"constraints", "feasible"})
+        return frozenset({"constraints", "feasible", "noisy"})
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""

@@ -17,6 +17,7 @@ from bmbo.acquisition.fading_prior import FadingPrior
 from bmbo.acquisition.feasibility import Allowed
 from bmbo.acquisition.few_of_many_levels import FewLevels
 from bmbo.acquisition.look_or_evaluate import Belief, LookOrEvaluate, Taken
+from bmbo.acquisition.run_again import offer_to_run_again
 from bmbo.history import History, Query
 from bmbo.history.host_observations import Floats, Integers, Observations
 from bmbo.history.prices import Prices
@@ -73,7 +74,7 @@ class Screening:
     @property
     def handles(self) -> frozenset[str]:
         """See `Demanding`."""
-        return frozenset({"constraints", "feasible"})
+        return frozenset({"constraints", "feasible", "noisy"})
 
     def start_sizes(self, problem: Problem) -> tuple[int, ...]:
         """See `Starting`."""
@@ -128,6 +129,7 @@ class _Batch:
         self.choices: list[Choice] = []
         self.space, self.prices = history.problem.space, history.prices
         self.continues, self.costs = history.problem.continues, self.prices.costs
+        self.noisy = history.problem.noisy
         self.top = len(self.costs) - 1
         self.observations = Observations.of(history)
         self.in_flight = [(np.asarray(t.query.unit, np.float64), t.query.level) for t in history.pending]
@@ -235,9 +237,13 @@ class _Batch:
                 remaining=self.budget * (1.0 + ROUNDING),
                 looks=self.policy.choose.looks and self.trials >= 2,
             )
-        return self.policy.choose.offers(
+        if self.noisy:  # below the top, a second look may be worth it
+            taken = {(key, level) for key, level in taken if level == belief.top}
+        found = self.policy.choose.offers(
             self.rng, belief, self.space, prices.costs, taken=taken, remaining=self._remaining
         )
+        again = offer_to_run_again(belief, prices.costs[belief.top]) if self.noisy else None
+        return found if again is None else [*found, again]
 
     def _learned(self) -> Belief:
         """Return what is believed, with outcomes imagined of all that is in flight."""
@@ -245,7 +251,8 @@ class _Batch:
         posteriors, feasibility, self.carry = learned(
             policy.surrogate, self.history, self.observations, self.carry, learns_failures=policy.learns_failures
         )
-        belief = Belief.of(posteriors, self.top, feasibility, policy.prior.weigh(self.observations))
+        prior = policy.prior.weigh(self.observations)
+        belief = Belief.of(posteriors, self.top, feasibility, prior, noisy=self.noisy)
         for unit, level in self.in_flight:
             belief = belief.imagined(self.rng, unit, level)
         return belief

@@ -20,6 +20,7 @@ class Problem:
         constraints: limits of values that the objective measures beside its result.
         feasible: which configurations may be run at all; None for all.
         early_stopping: whether trials that report bad values on their way are stopped.
+        noisy: whether the same configuration gives another value each time, so that it may be run again.
     """
 
     space: Space
@@ -29,6 +30,7 @@ class Problem:
     constraints: tuple[Constraint, ...] = ()
     feasible: Feasible | None = None
     early_stopping: bool = False
+    noisy: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.early_stopping, bool):
@@ -37,6 +39,13 @@ class Problem:
             raise ValueError(
                 f"early_stopping=True needs a lower fidelity at which a trial can stop, got only "
                 f"{self.ladder[0].name!r}; add a cheaper fidelity or leave early_stopping out"
+            )
+        if not isinstance(self.noisy, bool):
+            raise TypeError(f"noisy must be True or False, got {self.noisy!r}")
+        if self.noisy and self.continues is True:
+            raise ValueError(
+                "noisy=True does not go with continues=True: a second run of a configuration would go on from the "
+                "checkpoint of the first, and repeat its luck; leave one of them out"
             )
         if not isinstance(self.continues, bool):
             raise TypeError(f"continues must be True or False, got {self.continues!r}")
@@ -62,7 +71,7 @@ class Problem:
     @property
     def demands(self) -> frozenset[str]:
         """Return what a method must know of beyond a space, fidelities and one direction, by the names of arguments."""
-        given = {"constraints": self.constraints, "feasible": self.feasible}
+        given = {"constraints": self.constraints, "feasible": self.feasible, "noisy": self.noisy}
         return frozenset(name for name, value in given.items() if value)
 
     def allows(self, unit: Sequence[float]) -> bool:

@@ -37,6 +37,7 @@ def create_study(
     constraints: Mapping[str, tuple[str, Number]] | None = None,
     feasible: Callable[[Mapping[str, Any]], bool] | None = None,
     early_stopping: bool = False,
+    noisy: bool = False,
     **mistaken: NoSuchArgument,
 ) -> Study:
     """Return a new study, or one to go on with.
@@ -60,6 +61,8 @@ def create_study(
         feasible: a function of a configuration that says whether it may be run; nothing else is ever asked for.
         early_stopping: whether `trial.should_stop()` may say True: where a trial reports a value at a lower fidelity
             that is worse than the median of the others there. It then counts, and is paid, at the fidelity it reached.
+        noisy: whether the same configuration gives another value each time. Then it may be run again (`trial.repeat`
+            counts), and the answer is what is believed to be best rather than what was lucky.
         mistaken: no further argument is known; an error says which one is meant.
 
     Example:
@@ -85,6 +88,7 @@ def create_study(
         as_constraints(constraints),
         None if feasible is None else Feasible.of(feasible),
         early_stopping,
+        noisy,
     )
     validation.check_demands(method, problem)
     doubts = validation.doubts_about(problem.ladder)

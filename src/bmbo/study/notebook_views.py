@@ -25,5 +25,6 @@ def study_html(name: str, storage: str, history: History, trials: Sequence[Trial
     title = f"Study {name} in {storage}: {len(trials)} trials, cost {short_text(history.spent)}; "
     found = "nothing at the top fidelity yet"
     if best is not None:
-        found = f"best {short_text(best.value)} (trial {best.number}): {params_line(trials[best.number].params)}"
+        kind = "best observed" if problem.noisy else "best"
+        found = f"{kind} {short_text(best.value)} (trial {best.number}): {params_line(trials[best.number].params)}"
     return html_table(title + found, ["fidelity", "cost", *states], rows)

@@ -10,6 +10,7 @@ from bmbo.ledger import Ledger, LedgerSnapshot, redacted
 from bmbo.problem import Problem
 from bmbo.protocols import Policy, Recommending
 from bmbo.study import import_export, run_messages
+from bmbo.study.believed_best import recommended_of
 from bmbo.study.names_of_optuna import StudyNames
 from bmbo.study.notebook_views import study_html
 from bmbo.study.run_options import RunOptions
@@ -73,12 +74,17 @@ class ReadableStudy(StudyNames):
 
     @property
     def best_trial(self) -> Trial:
-        """Return the best feasible trial at the top fidelity; raise ValueError while there is none."""
+        """Return the best feasible trial at the top fidelity; raise ValueError while there is none.
+
+        In a noisy study with a model it is the first run of the configuration that is believed best, and not the
+        luckiest of all runs.
+        """
         record = self._ledger.read()
         best = record.history.best
         if best is None:
             raise ValueError(run_messages.no_best_line(record.history))
-        return self._view(record, best.number)
+        believed = self._believed(record.history)
+        return self._view(record, believed.trials[0] if believed is not None and believed.trials else best.number)
 
     @property
     def best_params(self) -> Mapping[str, Any]:
@@ -87,8 +93,12 @@ class ReadableStudy(StudyNames):
 
     @property
     def best_value(self) -> float:
-        """Return the value of the best trial."""
-        return float(self.best_trial.value or 0.0)
+        """Return the value of the best trial; in a noisy study with a model, the value that is believed instead."""
+        history = self.history
+        if history.best is None:
+            raise ValueError(run_messages.no_best_line(history))
+        believed = self._believed(history)
+        return float(history.best.value or 0.0) if believed is None else believed.value
 
     def __repr__(self) -> str:
         return f"Study({self.study_name!r}, storage={self.storage!r}, direction={self.direction!r})"
@@ -112,7 +122,14 @@ class ReadableStudy(StudyNames):
         if history.best is None and history.at_top:
             raise ValueError(run_messages.no_best_line(history))
         found, self._carry = self.policy.recommendation(self._ledger.seed, history, self._carry)
-        return StudyRecommendation(self.problem.space.decode(found.unit), found.mean, found.std)
+        return recommended_of(history, found)
+
+    def _believed(self, history: History) -> StudyRecommendation | None:
+        """Return what is believed best in a noisy study with a value at the top; None elsewhere."""
+        if not self.problem.noisy or not isinstance(self.policy, Recommending):
+            return None
+        found, self._carry = self.policy.recommendation(self._ledger.seed, history, self._carry)
+        return recommended_of(history, found)
 
     def answer(self) -> str:
         """Return in words which configuration to use, how sure that is, and why it is or is not the best observed."""
