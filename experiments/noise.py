@@ -184,8 +184,8 @@ def page(rows: Sequence[Mapping[str, Any]], command: str) -> str:
         f"Made by `{command}`, with {versions}.",
         f"Five functions with {seeds} seeds each; `settings` has few values of each of four parameters. A run\n"
         f"may spend {TOP_EVALUATIONS} evaluations at the top. The noise is Gaussian, and its deviation is given as a\n"
-        "share of the range of values. A number is the distance of the true value of what is recommended from the optimum,\n"
-        "as a percentage of the range, as the mean over functions and seeds. `default, best observed` is what\n"
+        "share of the range of values. A number is the distance of the true value of what is recommended from the\n"
+        "optimum, as a percentage of the range: the mean over functions and seeds. `default, best observed` is what\n"
         "`best_trial` says without `noisy=True`. Optuna's samplers recommend their best observed value too, and\n"
         "evaluate at the top alone.",
         "## What is recommended",
