@@ -252,16 +252,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--records", type=Path, help="keep each run in this file, and do not repeat those that it has")
     parser.add_argument("--page-only", action="store_true", help="make the page from the runs that are kept")
     options = parser.parse_args(arguments)
-    peers = (TPE, PEER_GP) if find_spec("torch") else (TPE,)
     kept = options.records is not None and options.records.exists()
     rows: list[dict[str, Any]] = [json.loads(line) for line in options.records.read_text().splitlines()] if kept else []
     known = {(row["function"], row["noise"], row["method"], row["seed"]) for row in rows}
     tasks = [
         (name, noise, method, seed)
+        for group in ((NOISY, AS_IT_IS, TPE), (PEER_GP,) if find_spec("torch") else ())  # the slow one last
         for seed in range(options.seeds)
         for noise in NOISES
         for name in FUNCTIONS
-        for method in (NOISY, AS_IT_IS, *peers)
+        for method in group
     ]
     for task in [] if options.page_only else tqdm([task for task in tasks if task not in known]):
         row = {**dict(zip(("function", "noise", "method", "seed"), task, strict=True)), "regrets": dict(_run(task))}

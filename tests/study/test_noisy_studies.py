@@ -87,6 +87,22 @@ def test_a_run_repeats_what_is_worth_it_and_every_repeat_has_a_number():
     assert all(repeats == list(range(len(repeats))) for repeats in drawn.values())
 
 
+@pytest.mark.parametrize("levels", [2, 12])
+def test_another_run_is_offered_in_place_of_a_new_point_where_it_is_worth_more(levels):
+    """Few levels have a process each, and many have one together."""
+    ladder = Ladder([bmbo.Fidelity(level, cost=1 + level) for level in range(levels)])
+    problem = Problem(Space({"x": bmbo.Int(0, 3)}), ladder, noisy=True)
+    history, rng = History(problem), np.random.default_rng(0)
+    for number in range(12):
+        unit = problem.space.encode({"x": number % 4})
+        value = 0.3 * (number % 4) + 0.2 * float(rng.normal())
+        history = history.asked(Query(unit, ladder.top)).with_outcome(number, Outcome(value, 1.0))
+    (choice,), _ = bmbo.screening().explain(0, history, 1)
+    assert len({offer.level for offer in choice.offers}) == len(choice.offers)
+    assert choice.offers[0].level == ladder.top
+    assert choice.offers[0].unit in {trial.query.unit for trial in history.trials}
+
+
 def test_repeats_are_counted_in_every_storage_and_by_hand(storage):
     study = created(study_name="n", storage=storage)
     queued = [study.enqueue({"x": 4}) for _ in range(3)] + [study.enqueue({"x": 4}, fidelity=1)]

@@ -243,7 +243,7 @@ class _Batch:
             self.rng, belief, self.space, prices.costs, taken=taken, remaining=self._remaining
         )
         again = offer_to_run_again(belief, prices.costs[belief.top]) if self.noisy else None
-        return found if again is None else [*found, again]
+        return found if again is None or again.gain <= found[0].gain else [again, *found[1:]]
 
     def _learned(self) -> Belief:
         """Return what is believed, with outcomes imagined of all that is in flight."""
