@@ -182,7 +182,8 @@ def page(rows: Sequence[Mapping[str, Any]], command: str) -> str:
     parts = [
         "# Noise",
         f"Made by `{command}`, with {versions}.",
-        f"Five functions with {seeds} seeds each; `settings` has few values of each of four parameters. A run\n"
+        f"Five functions with {seeds} seeds; `settings` has few values of each of four parameters. The tables say how\n"
+        "many runs there are: one for each function and seed, unless the command was cut short. A run\n"
         f"may spend {TOP_EVALUATIONS} evaluations at the top. The noise is Gaussian, and its deviation is given as a\n"
         "share of the range of values. A number is the distance of the true value of what is recommended from the\n"
         "optimum, as a percentage of the range: the mean over functions and seeds. `default, best observed` is what\n"
@@ -202,17 +203,17 @@ def page(rows: Sequence[Mapping[str, Any]], command: str) -> str:
 
 
 def _regrets(found: Found, methods: Sequence[str]) -> str:
-    lines = [["noise", "method", *(f"{share:.0%} of the cost" for share in SHARES)]]
+    lines = [["noise", "method", "runs", *(f"{share:.0%} of the cost" for share in SHARES)]]
     for noise in NOISES:
         for method in methods:
             runs = [run for key, each in found.items() if key[0] == noise and key[2] == method for run in each.values()]
             if runs:
-                lines.append([noise, method, *(f"{100 * mean:.1f}" for mean in np.mean(runs, axis=0))])
+                lines.append([noise, method, str(len(runs)), *(f"{100 * mean:.1f}" for mean in np.mean(runs, axis=0))])
     return _table(lines)
 
 
 def _differences(found: Found, methods: Sequence[str]) -> str:
-    lines = [["noise", "method", "difference", "95 % interval", "better, worse"]]
+    lines = [["noise", "method", "pairs", "difference", "95 % interval", "better, worse"]]
     for noise in NOISES:
         for method in methods[1:]:
             gaps = [
@@ -225,7 +226,8 @@ def _differences(found: Found, methods: Sequence[str]) -> str:
             if gaps:
                 each = interval(100.0 * np.array(gaps))
                 counts = f"{sum(gap > SAME for gap in gaps)}, {sum(gap < -SAME for gap in gaps)}"
-                lines.append([noise, method, f"{each.mean:.1f}", f"{each.low:.1f} to {each.high:.1f}", counts])
+                ends = f"{each.low:.1f} to {each.high:.1f}"
+                lines.append([noise, method, str(len(gaps)), f"{each.mean:.1f}", ends, counts])
     return _table(lines)
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import bmbo
+from bmbo.acquisition.look_or_evaluate import Belief
+from bmbo.acquisition.run_again import offer_to_run_again
 from bmbo.cli import main
 from bmbo.history import History, Outcome, Query
 from bmbo.history.host_observations import Observations
@@ -93,14 +95,19 @@ def test_another_run_is_offered_in_place_of_a_new_point_where_it_is_worth_more(l
     ladder = Ladder([bmbo.Fidelity(level, cost=1 + level) for level in range(levels)])
     problem = Problem(Space({"x": bmbo.Int(0, 3)}), ladder, noisy=True)
     history, rng = History(problem), np.random.default_rng(0)
-    for number in range(12):
+    # Enough at every level, so that the start is over.
+    for number, level in enumerate([0] * 8 + [*range(1, levels)] * 3 + [ladder.top] * 12):
         unit = problem.space.encode({"x": number % 4})
         value = 0.3 * (number % 4) + 0.2 * float(rng.normal())
-        history = history.asked(Query(unit, ladder.top)).with_outcome(number, Outcome(value, 1.0))
+        history = history.asked(Query(unit, level)).with_outcome(number, Outcome(value, 1.0))
     (choice,), _ = bmbo.screening().explain(0, history, 1)
     assert len({offer.level for offer in choice.offers}) == len(choice.offers)
     assert choice.offers[0].level == ladder.top
-    assert choice.offers[0].unit in {trial.query.unit for trial in history.trials}
+    posteriors, _ = bmbo.screening().surrogate.fit(Observations.of(history))
+    again = offer_to_run_again(Belief.of(posteriors, ladder.top, noisy=True), ladder.costs[ladder.top])
+    assert again is not None
+    assert (choice.offers[0].unit, choice.query.level) == (again.unit, ladder.top)
+    assert choice.offers[0].gain == pytest.approx(again.gain)
 
 
 def test_repeats_are_counted_in_every_storage_and_by_hand(storage):

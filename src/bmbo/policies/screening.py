@@ -243,7 +243,11 @@ class _Batch:
             self.rng, belief, self.space, prices.costs, taken=taken, remaining=self._remaining
         )
         again = offer_to_run_again(belief, prices.costs[belief.top]) if self.noisy else None
-        return found if again is None or again.gain <= found[0].gain else [again, *found[1:]]
+        if again is None:
+            return found
+        # Where everything was evaluated, what is offered is a known point too.
+        is_new = (point_key(np.array(found[0].unit)), belief.top) not in taken
+        return found if is_new and found[0].gain >= again.gain else [again, *found[1:]]
 
     def _learned(self) -> Belief:
         """Return what is believed, with outcomes imagined of all that is in flight."""
