@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from bmbo.acquisition.look_or_evaluate import Belief
+from bmbo.acquisition.look_or_evaluate import Belief, evaluate_now, look_first
 from bmbo.acquisition.run_again import offer_to_run_again, rise_of_the_best
 from bmbo.history.host_observations import Observations
 from bmbo.problem import Float, Space
@@ -29,33 +29,49 @@ def belief_of(points, values, *, noise=NOISE, noisy=True):
     return Belief.of(WeightedPosteriors((part,), np.ones(1), lambda value: value), 0, noisy=noisy)
 
 
-def test_under_noise_an_evaluation_moves_the_mean_by_the_deviation_and_without_it_tells_the_value():
+def test_under_noise_an_evaluation_counts_as_far_as_it_parts_a_point_from_the_best():
     belief = belief_of([0.1, 0.5, 0.9], [1.0, 0.5, 0.0])
-    part, at = belief.posteriors.parts[0], np.array([[0.5]])
-    mean, variance = part.moments(at, 0)
-    after, left = part.imagined(at[0], 0, np.array([-1.0, 1.0])).moments(at, 0)
-    moved = float(belief.deviation(part, variance)[0])
-    assert after[0] == pytest.approx([mean[0, 0] - moved, mean[0, 0] + moved])
-    # What is known before is what the mean still moves by, and what is left.
-    assert variance[0] == pytest.approx(moved**2 + left[0])
-    plain = replace(belief, noisy=False)
-    assert plain.deviation(part, variance) == pytest.approx(np.sqrt(variance))
+    part, best = belief.posteriors.parts[0], np.array([[0.1]])
+    points = np.array([[0.11], [0.3], [0.5]])
+    _, variance = part.moments(points, 0)
+    apart = belief.deviations(0, points, variance)
+    for place, point in enumerate(points):
+        after = part.imagined(point, 0, np.array([-1.0, 1.0]))
+        moved = np.diff(after.moments(point[None], 0)[0][0] - after.moments(best, 0)[0][0])[0] / 2
+        assert apart[place] == pytest.approx(moved)
+    assert apart[0] < 0.5 * apart[1]  # the neighbour of the best moves with it
+    assert replace(belief, noisy=False).deviations(0, points, variance) == pytest.approx(np.sqrt(variance))
 
 
-def test_the_best_earns_what_its_second_saves_and_the_others_an_improvement():
+def test_a_run_earns_what_the_better_of_two_rises_by():
     belief = belief_of([0.1, 0.5, 0.9], [1.0, 0.9, -1.0])
     part, known = belief.posteriors.parts[0], np.array([[0.1], [0.5], [0.9]])
     mean, variance = part.moments(known, 0)
-    moves = belief.deviation(part, variance)
+    moves = variance / np.sqrt(variance + NOISE)
     rises = rise_of_the_best(belief, known)
-    for place in range(3):
-        others = np.delete(mean[:, 0], place).max()
-        direct = quad(
-            lambda y, others=others, place=place: max(y, others) * norm.pdf(y, mean[place, 0], moves[place]), -8, 8
-        )[0]
-        assert rises[place] == pytest.approx(direct - mean.max(), abs=1e-6)
-    assert rises[0] == pytest.approx(rises[1], rel=1e-6)  # both are known equally well
+    for place, rival in ((0, 1), (1, 0), (2, 0)):
+
+        def better(y, place=place, rival=rival):
+            return max(y, mean[rival, 0]) * norm.pdf(y, mean[place, 0], moves[place])
+
+        assert rises[place] == pytest.approx(quad(better, -8, 8, limit=200)[0] - mean.max(), abs=1e-5)
     assert rises[2] < 0.01 * rises[0]
+
+
+def test_a_look_is_worth_what_it_parts_points_from_the_best():
+    """Beside the best point, a look tells nothing; elsewhere, it is worth what many imagined outcomes are worth."""
+    belief = belief_of([0.1, 0.5, 0.9], [1.0, 0.5, 0.0])
+    part, points = belief.posteriors.parts[0], np.array([[0.1], [0.3], [0.5], [0.7]])
+    asked = points[1:2]
+    outcomes = norm.ppf((np.arange(200) + 0.5) / 200)
+    answer = belief.answers
+    total = 0.0
+    for outcome in outcomes:
+        after = part.imagined(asked[0], 0, np.array([outcome]))
+        posteriors = replace(belief.posteriors, parts=(after,))
+        best = after.moments(answer[0], 0)[0][0]
+        total += evaluate_now(replace(belief, posteriors=posteriors, bests=(best,)), points).max() / 200
+    assert look_first(belief, points, asked, 0)[0] == pytest.approx(total, rel=0.05)
 
 
 def test_a_best_that_is_far_ahead_or_known_well_is_not_worth_a_run():

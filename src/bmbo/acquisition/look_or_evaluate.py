@@ -18,7 +18,7 @@ from bmbo.acquisition.host_search import candidates, climbed
 from bmbo.history.host_observations import Floats
 from bmbo.history.same_point import point_key
 from bmbo.problem import Space
-from bmbo.protocols import ExactPosterior, Offer, WeightedPosteriors
+from bmbo.protocols import Offer, WeightedPosteriors
 
 NUM_CENTRES = 6
 """Known points near which candidates are made."""
@@ -28,6 +28,9 @@ ENOUGH_MORE = 1.001
 """Factor by which a look that costs nothing must improve on an evaluation."""
 NODES, UNSCALED = np.polynomial.hermite_e.hermegauss(7)
 NODE_WEIGHTS = UNSCALED / UNSCALED.sum()
+
+LEAST_MOVE = 1e-12
+"""Least difference of variances, so that what moves with the best point has an improvement near 0, and not 0 / 0."""
 
 Taken = set[tuple[bytes, int]]
 """What was asked: the key of a point, and a level."""
@@ -45,6 +48,7 @@ class Belief:
         feasibility: what decides whether a value counts; None if every value does.
         weigh: how far a user's prior trusts points; None if there is none.
         noisy: whether an evaluation tells a value only roughly, so that what counts is what is believed after it.
+        answers: for each posterior, the point that it believes to be best, [1 d]; empty without noise.
     """
 
     posteriors: WeightedPosteriors
@@ -53,6 +57,7 @@ class Belief:
     feasibility: Feasibility | None = None
     weigh: Weigh | None = None
     noisy: bool = False
+    answers: tuple[Floats, ...] = ()
 
     @classmethod
     def of(
@@ -66,12 +71,15 @@ class Belief:
     ) -> "Belief":
         """Return what posteriors believe."""
         bests: list[Floats] = []
+        answers: list[Floats] = []
         for part in posteriors.parts:
             rows = part.level == top
             unit = part.unit[rows] if rows.any() else part.unit
             means = part.moments(unit, top)[0]
             bests.append(means.max(0) if feasibility is None else feasibility.reference(unit, means))
-        return cls(posteriors, top, tuple(bests), feasibility, weigh, noisy)
+            if noisy:
+                answers.append(unit[[means.mean(1).argmax()]])
+        return cls(posteriors, top, tuple(bests), feasibility, weigh, noisy, tuple(answers))
 
     def imagined(self, rng: np.random.Generator, unit: Floats, level: int) -> "Belief":
         """Return the belief with one more query in flight: in each future, another quantile of its outcome."""
@@ -82,22 +90,37 @@ class Belief:
         posteriors = WeightedPosteriors(parts, self.posteriors.weights, self.posteriors.restore)
         return Belief.of(posteriors, self.top, feasibility, self.weigh, noisy=self.noisy)
 
-    def deviation(self, part: ExactPosterior, variance: Floats) -> Floats:
-        """Return how far an evaluation at the top can move what is believed of a point, from its variance.
+    def deviations(self, place: int, points: Floats, variance: Floats) -> Floats:
+        """Return how far evaluations of points at the top may lift them above the best, for one of the posteriors [q].
 
-        Without noise it tells the value. With noise it moves the mean by less, and not beyond what is known already.
+        Without noise an evaluation tells the value. With noise it moves the believed mean, and with it that of the
+        best point, as far as the two go together: beside the best, it tells nothing of which is better.
         """
         if not self.noisy:
             return np.sqrt(variance)
-        return variance / np.sqrt(variance + part.noise[self.top])
+        part = self.posteriors.parts[place]
+        shared = part.covariance(points, self.top, self.answers[place], self.top)[:, 0]
+        return moved_apart(variance, shared, part.noise[self.top])
+
+
+def moved_apart(variance: Floats, shared: Floats, noise: float) -> Floats:
+    """Return how far one noisy run of points moves their means away from that of another point.
+
+    Args:
+        variance: of the points.
+        shared: their covariances with the other point.
+        noise: the variance of a single value.
+    """
+    return np.maximum(np.abs(variance - shared), LEAST_MOVE) / np.sqrt(variance + noise)
 
 
 def evaluate_now(belief: Belief, points: Floats) -> Floats:
     """Return the expected improvement of an evaluation at the top, averaged over posteriors and futures, [q]."""
     total = np.zeros(len(points))
-    for part, weight, best in zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True):
+    parts = zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True)
+    for place, (part, weight, best) in enumerate(parts):
         mean, variance = part.moments(points, belief.top)
-        total += weight * expected_improvement(mean, belief.deviation(part, variance)[:, None], best).mean(1)
+        total += weight * expected_improvement(mean, belief.deviations(place, points, variance)[:, None], best).mean(1)
     if belief.feasibility is not None:
         total = total * np.exp(belief.feasibility.log_probability(points))
     return total if belief.weigh is None else total * np.exp(belief.weigh(points))
@@ -122,12 +145,18 @@ def heights_after_look(
 ) -> Generator[tuple[float, Floats], None, None]:
     """Yield the probabilities of outcomes of a look, and the improvement at each point after each look, [q b]."""
     after: list[tuple[Floats, Floats, Floats]] = []
-    for part in belief.posteriors.parts:
+    for place, part in enumerate(belief.posteriors.parts):
         mean, variance = part.moments(points, belief.top)
-        shift = part.covariance(points, belief.top, asked, level)
-        shift = shift / np.sqrt(part.moments(asked, level)[1] + part.noise[level])
+        deviation = np.sqrt(part.moments(asked, level)[1] + part.noise[level])
+        shift = part.covariance(points, belief.top, asked, level) / deviation
         left = np.maximum(variance[:, None] - shift**2, 1e-12)
-        after.append((mean, shift, belief.deviation(part, left)))
+        if not belief.noisy:
+            after.append((mean, shift, np.sqrt(left)))
+            continue
+        answer = belief.answers[place]  # a look moves it too
+        with_it = part.covariance(answer, belief.top, asked, level) / deviation
+        shared = part.covariance(points, belief.top, answer, belief.top) - shift * with_it
+        after.append((mean, shift - with_it, moved_apart(left, shared, part.noise[belief.top])))
     factors = None if belief.feasibility is None else belief.feasibility.after_look(points, asked, level)
     trusted = None if belief.weigh is None else np.exp(belief.weigh(points))[:, None]
     for node, node_weight in zip(NODES, NODE_WEIGHTS, strict=True):
@@ -225,9 +254,10 @@ class LookOrEvaluate:
 
         def height(points: Floats) -> Floats:
             each: list[Floats] = []
-            for part, weight, best in zip(posteriors.parts, posteriors.weights, belief.bests, strict=True):
+            parts = zip(posteriors.parts, posteriors.weights, belief.bests, strict=True)
+            for place, (part, weight, best) in enumerate(parts):
                 mean, variance = part.moments(points, top)
-                logs = log_expected_improvement(mean, belief.deviation(part, variance)[:, None], best)
+                logs = log_expected_improvement(mean, belief.deviations(place, points, variance)[:, None], best)
                 each.append(np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1]) + np.log(weight))
             total: Floats = np.logaddexp.reduce(each, axis=0)
             if belief.feasibility is not None:

@@ -1,9 +1,9 @@
 """Say what another run of a configuration at the top earns, where values are noisy.
 
-The answer of a study is the configuration with the best believed mean. A run moves what is believed of its own
-configuration; so it earns what the best of all means rises by, on average over its outcomes. For a point that is not
-the best, that is the expected improvement, as for a new point. The best one itself can only lose its place, and then
-the second is the answer: it is worth a run as long as the second is near.
+The answer of a study is the configuration with the best believed mean. A run of a configuration moves what is believed
+of it, and of the best one as far as they go together. So it earns what the better of the two rises by, on average over
+its outcomes: the knowledge gradient of two points, which is an expected improvement. The best one itself earns what it
+saves if it loses its place to another.
 """
 
 import math
@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from bmbo.acquisition.host_improvement import expected_improvement
-from bmbo.acquisition.look_or_evaluate import Belief, evaluate_now
+from bmbo.acquisition.look_or_evaluate import Belief, evaluate_now, moved_apart
 from bmbo.history.host_observations import Floats
 from bmbo.protocols import Offer
 
@@ -39,29 +39,24 @@ def offer_to_run_again(belief: Belief, cost: float) -> Offer | None:
 
 
 def rise_of_the_best(belief: Belief, known: Floats) -> Floats:
-    """Return how far the best mean of all known points rises, on average, by a run of each of them at the top, [n].
+    """Return how far the best mean of two known points rises, on average, by a run of one at the top, [n].
 
-    The means of the others are taken to stay, as the expected improvement takes the best value to stay.
+    One of the two is the best point. For the others this is what an evaluation earns; for the best, the other is that
+    of the known points which makes most of it.
     """
     gains = evaluate_now(belief, known)
-    means = sum(
-        weight * part.moments(known, belief.top)[0].mean(1)
-        for part, weight in zip(belief.posteriors.parts, belief.posteriors.weights, strict=True)
-    )
-    first = int(np.argmax(means))
-    others = np.delete(known, first, axis=0)
-    gains[first] = _of_the_best(belief, known[first], others) if len(others) else 0.0
+    of_best = np.zeros(len(known))
+    firsts: list[int] = []
+    for part, weight, best in zip(belief.posteriors.parts, belief.posteriors.weights, belief.answers, strict=True):
+        mean, variance = part.moments(known, belief.top)
+        first = int(mean.mean(1).argmax())
+        firsts.append(first)
+        shared = part.covariance(known, belief.top, best, belief.top)[:, 0]
+        moves = moved_apart(variance[first : first + 1], shared, part.noise[belief.top])
+        rises = expected_improvement(mean, moves[:, None], mean[first]).mean(1)
+        rises[first] = 0.0
+        of_best += weight * rises
+    gains[firsts[0]] = of_best.max()
     if belief.weigh is not None:
-        gains[first] *= float(np.exp(belief.weigh(known[first][None]))[0])
+        gains[firsts[0]] *= float(np.exp(belief.weigh(known[firsts[:1]]))[0])
     return gains
-
-
-def _of_the_best(belief: Belief, best: Floats, others: Floats) -> float:
-    """Return what a run of the best point earns: the best of its new mean and the second, less what is best now."""
-    total = 0.0
-    for part, weight in zip(belief.posteriors.parts, belief.posteriors.weights, strict=True):
-        mean, variance = part.moments(best[None], belief.top)
-        second = part.moments(others, belief.top)[0].max(0)
-        rises = expected_improvement(mean, belief.deviation(part, variance)[:, None], second)
-        total += weight * float((second + rises - np.maximum(mean, second)).mean())
-    return total
