@@ -50,7 +50,7 @@ class JointGP:
     """
 
     prior: Prior = field(default_factory=Prior)
-    noisy_prior: Prior = field(default_factory=lambda: Prior(noise=0.01, noise_sd=2.0))
+    noisy_prior: Prior = field(default_factory=lambda: Prior(noise=1e-3, noise_sd=2.0))
     kernels: tuple[str, ...] = ("matern", "gaussian")
     growth: float = 0.1
     steps: int = 40

@@ -55,7 +55,7 @@ class FidelityGP:
     """
 
     prior: FidelityPrior = field(default_factory=FidelityPrior)
-    noisy_prior: FidelityPrior = field(default_factory=lambda: FidelityPrior(noise=(math.log(0.01), 2.0)))
+    noisy_prior: FidelityPrior = field(default_factory=lambda: FidelityPrior(noise=(math.log(1e-3), 2.0)))
     kernels: tuple[str, ...] = ("matern", "gaussian")
     growth: float = 0.1
     steps: int = 40
