@@ -21,7 +21,7 @@ class Random:
     @property
     def handles(self) -> frozenset[str]:
         """See `Demanding`."""
-        return frozenset({"constraints", "feasible", "directions"})
+        return frozenset({"constraints", "feasible", "directions", "noisy"})
 
     def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
         """See `Policy`."""

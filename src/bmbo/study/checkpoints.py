@@ -96,7 +96,8 @@ def folder_for(root: Path, number: int) -> Path:
 
 def source_of(root: Path, history: History, query: Query) -> TrialRecord | None:
     """Return the finished trial to continue: the same configuration at the highest lower level with a checkpoint."""
-    if query.level == 0:
+    # Two runs of a configuration that share their beginning would share its luck too.
+    if query.level == 0 or history.problem.noisy:
         return None
     before = [t for t in history.done if t.query.level < query.level and same_configuration(t.query.unit, query.unit)]
     if history.problem.continues:
@@ -119,7 +120,7 @@ def clean(root: Path, history: History, keep: Keep) -> list[int]:
     """Remove folders of finished trials and return the numbers of these trials; what trials in flight need stays.
 
     "useful" keeps the folders of the best trials and, for each configuration, that of its highest finished level below
-    the top.
+    the top. In a noisy study it keeps those of all trials at the top.
     """
     if keep not in KEEPS:
         raise ValueError(f"keep must be one of {list(KEEPS)}, got {keep!r}")
@@ -145,4 +146,6 @@ def _useful(history: History) -> set[int]:
         is_higher = known is None or trial.query.level >= known.query.level
         if trial.query.level < history.problem.ladder.top and is_higher:
             highest[trial.query.unit] = trial
+    if history.problem.noisy:  # which of them is the answer, only a model says, and it may still change
+        return {trial.number for trial in history.at_top}
     return {trial.number for trial in (*highest.values(), *history.front)}
