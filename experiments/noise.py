@@ -254,8 +254,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--records", type=Path, help="keep each run in this file, and do not repeat those that it has")
     parser.add_argument("--page-only", action="store_true", help="make the page from the runs that are kept")
     options = parser.parse_args(arguments)
-    kept = options.records is not None and options.records.exists()
-    rows: list[dict[str, Any]] = [json.loads(line) for line in options.records.read_text().splitlines()] if kept else []
+    records: Path | None = options.records
+    lines = records.read_text().splitlines() if records is not None and records.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
     known = {(row["function"], row["noise"], row["method"], row["seed"]) for row in rows}
     tasks = [
         (name, noise, method, seed)

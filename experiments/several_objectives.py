@@ -3,9 +3,10 @@
     python -m experiments.several_objectives --seeds 5 --records docs/results/records/several_objectives.csv.gz \
         --out docs/results/several_objectives.md
 
-All methods may spend the same, and none is told a reference point, but for BoTorch's qNEHVI, which needs one. The peers
-have no fidelities, and evaluate at the top alone. BoTorch, and Optuna's GPSampler, which needs PyTorch, are left out if
-they are not installed. Runs that the records have already are not made again.
+All methods may spend the same. BoTorch's qNEHVI needs a reference point and is told it, the default is run with it and
+without, and the others know none. The peers have no fidelities, and evaluate at the top alone. BoTorch, and Optuna's
+GPSampler, which needs PyTorch, are left out if they are not installed. Runs that the records have already are not made
+again.
 """
 
 # Peers are imported where runs are made, and may be missing.
@@ -52,9 +53,10 @@ Run = list[tuple[float, tuple[float, ...]]]
 """After each evaluation, the cost of all so far and its values at the top; none below the top."""
 
 
-def _ours(case: SeveralObjectives, seed: int, *, policy: Screening, levels: bool) -> Run:
-    """Run the default of bmbo, with a policy of it."""
-    problem = case.problem if levels else replace(case.problem, ladder=Ladder([case.top]))
+def _ours(case: SeveralObjectives, seed: int, *, policy: Screening, levels: bool, told: bool = False) -> Run:
+    """Run the default of bmbo, with a policy of it; it may be told the reference point."""
+    problem = case.problem_with(case.reference if told else None)
+    problem = problem if levels else replace(problem, ladder=Ladder([case.top]))
     total = TOP_EVALUATIONS * problem.ladder.costs[-1]
     limited = policy.within(total, None)
     history, carry = History(problem), None
@@ -123,9 +125,11 @@ def _qnehvi(case: SeveralObjectives, seed: int) -> Run:
     return run
 
 
-DEFAULT, ONE, TOP_ALONE = "screening", "screening, one direction", "screening, top alone"
+DEFAULT, TOLD = "screening", "screening, reference point"
+ONE, TOP_ALONE = "screening, one direction", "screening, top alone"
 METHODS: Mapping[str, Callable[[SeveralObjectives, int], Run]] = {
     DEFAULT: partial(_ours, policy=bmbo.screening(), levels=True),
+    TOLD: partial(_ours, policy=bmbo.screening(), levels=True, told=True),
     ONE: partial(_ours, policy=replace(bmbo.screening(), num_directions=1), levels=True),
     TOP_ALONE: partial(_ours, policy=bmbo.screening(), levels=False),
     "Optuna NSGAIISampler": partial(_optuna, sampler="NSGAIISampler"),
@@ -201,9 +205,9 @@ spend as much as {TOP_EVALUATIONS} evaluations at the top, and there are {seeds}
 whole front's hypervolume that a run has not reached: 0 is perfect, and 1 is nothing.
 
 The problems (`experiments/problems/several_objectives.py`) have two to four objectives and two or three fidelities. The
-peers have no fidelities and evaluate at the top alone, as `screening, top alone` does. None is told the reference
-point, but qLogNEHVI, which needs it. `one direction` measures the front along one random direction for each query, as
-ParEGO does, in place of the average over 16.
+peers have no fidelities and evaluate at the top alone, as `screening, top alone` does. `screening, reference point` and
+qLogNEHVI are told the reference point; the others are not. `one direction` measures the front along one random
+direction for each query, as ParEGO does, in place of the average over 16.
 
 The mean over the {len(problems)} problems:
 

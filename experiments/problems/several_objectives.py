@@ -50,8 +50,12 @@ class SeveralObjectives:
 
     @property
     def problem(self) -> Problem:
-        """Return the problem for methods of bmbo."""
-        objectives = as_objectives(["minimize"] * self.num_objectives)
+        """Return the problem for methods of bmbo, without its reference point."""
+        return self.problem_with(None)
+
+    def problem_with(self, reference: tuple[float, ...] | None) -> Problem:
+        """Return the problem for methods of bmbo, with a reference point or without one."""
+        objectives = as_objectives(["minimize"] * self.num_objectives, reference)
         return Problem(self.space, Ladder(self.fidelities), objectives=objectives)
 
     @property

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -45,7 +46,9 @@ def improvement_of(mean, deviation, num=64, shift=0.0):
     size = mean.shape[1]
     objectives = tuple(
         WeightedPosteriors(
-            (Given(mean[:, place], deviation[:, place] ** 2, shift, np.zeros(2)),), np.ones(1), lambda value: value
+            (cast(Any, Given(mean[:, place], deviation[:, place] ** 2, shift, np.zeros(2))),),
+            np.ones(1),
+            lambda value: value,
         )
         for place in range(size)
     )
@@ -120,3 +123,13 @@ def test_directions_are_positive_units_and_favour_no_objective(size):
 def test_a_value_is_found_on_the_scale_of_its_posteriors():
     posteriors = WeightedPosteriors((), np.zeros(0), lambda value: 3.0 + 2.0 * value)
     assert standardised(posteriors, 5.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_directions_leave_no_wide_gap(size):
+    found = directions_of(512, size, np.random.default_rng(4))
+    wanted = np.abs(np.random.default_rng(5).normal(size=(500, size)))
+    nearest = (wanted / np.linalg.norm(wanted, axis=1, keepdims=True) @ found.T).max(1)
+    assert nearest.min() > math.cos(
+        {2: 0.02, 3: 0.25, 4: 0.5}[size]
+    )  # on a curve alone, gaps are half a radian and more

@@ -79,8 +79,10 @@ def test_a_best_that_is_far_ahead_or_known_well_is_not_worth_a_run():
     far = offer_to_run_again(belief_of([0.1, 0.5], [4.0, -4.0]), 1.0)
     known = offer_to_run_again(belief_of([0.1] * 30 + [0.5] * 30, [1.0] * 30 + [0.9] * 30), 1.0)
     exact = offer_to_run_again(belief_of([0.1, 0.5], [1.0, 0.9], noise=1e-8), 1.0)
-    for each in (near, far, known, exact):
-        assert each is not None
+    assert near is not None
+    assert far is not None
+    assert known is not None
+    assert exact is not None
     assert far.gain < 1e-3 * near.gain
     assert known.gain < 0.3 * near.gain
     assert exact.gain < 1e-6 * near.gain

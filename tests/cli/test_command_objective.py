@@ -22,6 +22,13 @@ TRIAL = Trial(number=7, params={"lr": 0.1 + 0.2, "layers": 3, "pool": "max, or s
 NAMES = tuple(TRIAL.params)
 
 
+def number(returned: object) -> float:
+    """Return what a program gave, which must be a single number."""
+    assert isinstance(returned, float)
+    return returned
+
+
+
 def script(tmp_path, source):
     """A program of the given source, as the first words of a command."""
     path = tmp_path / "program.py"
@@ -99,7 +106,7 @@ def test_the_last_line_is_the_result(tmp_path, printed, value):
 
 
 def test_a_program_may_report_that_its_result_is_no_number(tmp_path):
-    assert math.isnan(CommandObjective([*script(tmp_path, "print('NaN')"), "{params_json}"])(TRIAL))
+    assert math.isnan(number(CommandObjective([*script(tmp_path, "print('NaN')"), "{params_json}"])(TRIAL)))
 
 
 @pytest.mark.parametrize("printed", ["loss: 0.3", "true", '"0.3"', "[1, 2]", '{"loss": 1}', '{"value": null}', "null"])
@@ -297,7 +304,7 @@ def test_what_a_program_leaves_running_ends_with_it(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     print(child.pid)
     """
-    pid = int(CommandObjective([*script(tmp_path, source), "{params_json}"])(TRIAL))
+    pid = int(number(CommandObjective([*script(tmp_path, source), "{params_json}"])(TRIAL)))
     until(lambda: not alive(pid))
 
 

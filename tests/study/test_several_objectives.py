@@ -11,6 +11,7 @@ from optuna.storages import InMemoryStorage
 
 import bmbo
 from bmbo.cli import main
+from bmbo.cli.command_objective import CommandError, CommandObjective
 from bmbo.cli.study_file import StudyFile
 from bmbo.cli.toml_with_lines import TomlError
 from bmbo.history import History, Outcome, Query
@@ -298,6 +299,15 @@ def test_a_study_file_and_a_program_have_several_objectives(tmp_path, monkeypatc
     assert [trial.values[1] for trial in study.trials] == [2.5, 2.5]
     assert study.trials[0].user_attrs == {"note": 3}
     assert [each.reference for each in study.problem.objectives] == [1.0, 60.0]
+
+
+@pytest.mark.parametrize(
+    "printed", ["0.5", "[1]", "[1, 2, 3]", '{"value": 1}', '[1, "2"]', '{"loss": 1, "seconds": 2}']
+)
+def test_a_program_that_prints_anything_else_is_told_what_to_print(printed):
+    command = CommandObjective(["{python}", "-c", f"print({printed!r})".replace("{", "{{").replace("}", "}}")])
+    with pytest.raises(CommandError, match="must be a JSON list of 2 numbers or an object with a list of 2 numbers"):
+        command(bmbo.Trial(0, {}, 1, 0, num_objectives=2))
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def directions_of(num: int, size: int, rng: np.random.Generator) -> Floats:
     """
     ratio = 2.0
     for _ in range(40):
-        ratio = (1.0 + ratio) ** (1.0 / size)
+        ratio = (1.0 + ratio) ** (1.0 / (size + 1.0))
     if size == 2:
         angle = 0.5 * math.pi * ((np.arange(num) + rng.random()) / num)
         found = np.stack([np.cos(angle), np.sin(angle)], axis=1)

@@ -159,11 +159,13 @@ class CommandObjective:
             if code:
                 raise CommandError(f"the command {_ending(code)}{_said(err)}")
             if self.result == LAST_LINE:
-                return _noted(trial, *_value(_tail(out, _STDOUT_TAIL), "the last line it printed"))
+                return _noted(
+                    trial, *_value(_tail(out, _STDOUT_TAIL), "the last line it printed", trial.num_objectives)
+                )
             path = Path(str(values["result_file"]))
             if not path.is_file():
                 raise CommandError(f"the command ended well but wrote no {path.name}{_said(err)}")
-            return _noted(trial, *_value(path.read_text(errors="replace"), path.name))
+            return _noted(trial, *_value(path.read_text(errors="replace"), path.name, trial.num_objectives))
 
     @contextmanager
     def _values(self, trial: Trial) -> Generator[dict[str, object], None, None]:
@@ -346,7 +348,7 @@ def _noted(trial: Trial, value: Returned, more: Mapping[str, Any]) -> Returned:
     return value
 
 
-def _value(text: str, source: str) -> tuple[Returned, Mapping[str, Any]]:
+def _value(text: str, source: str, num_objectives: int) -> tuple[Returned, Mapping[str, Any]]:
     """Return the number in a JSON text or in its last line, and what is beside it; raise CommandError without one.
 
     A list of numbers takes the place of the number where there are several objectives.
@@ -361,10 +363,14 @@ def _value(text: str, source: str) -> tuple[Returned, Mapping[str, Any]]:
             continue
         more = dict(cast(dict[str, Any], found)) if isinstance(found, dict) else {}
         value = more.pop("value", None) if isinstance(found, dict) else found
-        if is_real(value):
+        if num_objectives > 1:
+            several = plain_numbers(value)
+            if several is not None and len(several) == num_objectives:
+                return several, more
+        elif is_real(value):
             return float(value), more
-        several = plain_numbers(value)
-        if several:
-            return several, more
     # Only the last line is shown, because the output may be long.
-    raise CommandError(f'{source} must be a JSON number or an object with a number as "value", got {lines[-1][:200]!r}')
+    wanted = "number" if num_objectives == 1 else f"list of {num_objectives} numbers"
+    raise CommandError(
+        f'{source} must be a JSON {wanted} or an object with a {wanted} as "value", got {lines[-1][:200]!r}'
+    )

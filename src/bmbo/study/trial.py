@@ -34,6 +34,7 @@ class Trial(TrialNames):
         state: "waiting", "running", "complete", "failed" or "dropped".
         value: what was observed; None while the trial runs, if it failed, or if there are several objectives.
         values: what was observed of each objective; empty while the trial runs, or if it failed.
+        num_objectives: how many values the objective returns.
         error: why it failed.
         cost: what it cost.
         refunded: whether that cost was given back, so that it is no part of what the study has spent.
@@ -67,7 +68,7 @@ class Trial(TrialNames):
     reported: Mapping[Any, float] = field(default_factory=dict[Any, float], compare=False, repr=False)
     stopped_from: Any = field(default=None, compare=False, repr=False)
     values: tuple[float, ...] = field(default=(), repr=False)
-    _several: bool = field(default=False, compare=False, repr=False)
+    num_objectives: int = field(default=1, compare=False, repr=False)
     repeat: int = 0
     _folder: Path = field(default=Path(), compare=False, repr=False)
     _on_the_way: ReportedValues | None = field(default=None, compare=False, repr=False)
@@ -100,7 +101,7 @@ class Trial(TrialNames):
         """
         if self.state != "running":
             raise RuntimeError(f"only a trial that runs can report, and trial {self.number} is {self.state}")
-        if self._several:
+        if self.num_objectives > 1:
             raise NotImplementedError(
                 "a trial of a study with several objectives cannot report: no single value says how good it is so far; "
                 "return all values at the end"
@@ -141,7 +142,7 @@ class Trial(TrialNames):
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [("state", self.state), ("fidelity", self.fidelity)]
         rows += [(name, short_text(value)) for name, value in self.params.items()]
-        value = list(self.values) if self._several and self.values else self.value
+        value = list(self.values) if self.num_objectives > 1 and self.values else self.value
         outcome = {"value": value, "error": self.error, "cost": self.cost, **self.measured, **self.user_attrs}
         rows += [(name, short_text(value)) for name, value in outcome.items() if value is not None]
         if self.seconds is not None:
@@ -213,7 +214,7 @@ def view(root: Path, history: History, entry: LedgerEntry, on_the_way: ReportedV
         measured=measured_of(problem, trial),
         reported={problem.ladder[level].value: value for level, value in trial.reported},
         stopped_from=None if entry.stopped_from is None else problem.ladder[entry.stopped_from].value,
-        _several=bool(problem.objectives),
+        num_objectives=problem.num_objectives,
         repeat=history.repeats.get(trial.number, 0),
         _folder=folder_for(root, trial.number).absolute(),
         _on_the_way=on_the_way,
