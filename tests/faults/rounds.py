@@ -8,6 +8,7 @@ import secrets
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ DEADLY = 7
 
 MOST_ON_RAY = 6
 """Kills of a round with Ray."""
+
+ONE_CLUSTER = threading.Lock()
+"""Rounds of several storages run side by side, and a cluster takes a machine's processors for its start."""
+
+CLUSTER_TRIES = 3
 
 COMMON = ("--marked", "--batch-size", "4", "--seconds", "0.15")
 
@@ -236,15 +242,11 @@ def record_of(storage):
 
 def on_ray(place: Place) -> Tally:
     """Drivers that run their trials on a cluster of Ray: drivers and tasks are killed."""
-    with ray_cluster(place.folder) as address:
-        os.environ["RAY_ADDRESS"] = address
-        try:
-            more = {"size": 2, "executors": ("ray",), "clocks": False}
-            with place.fleet("Ray", "--n-workers", "2", **more) as fleet:
-                fleet.kill(place.kills, troubles=("kill_job",), share=0.3)
-                fleet.finish()
-        finally:
-            del os.environ["RAY_ADDRESS"]
+    with ONE_CLUSTER, ray_cluster(place.folder) as address:
+        more = {"size": 2, "executors": ("ray",), "clocks": False}
+        with place.fleet("Ray", "--n-workers", "2", "--ray-address", address, **more) as fleet:
+            fleet.kill(place.kills, troubles=("kill_job",), share=0.3)
+            fleet.finish()
     return audit(fleet)
 
 
@@ -252,11 +254,14 @@ def on_ray(place: Place) -> Tally:
 def ray_cluster(folder):
     """A cluster of its own on this machine; its address."""
     file = folder / "address.txt"
-    process = CONTEXT.Process(target=hold_cluster, args=(str(file),))
-    process.start()
-    deadline = time.monotonic() + 120
-    while not file.exists() and process.exitcode is None and time.monotonic() < deadline:
-        time.sleep(0.1)
+    for _ in range(CLUSTER_TRIES):
+        process = CONTEXT.Process(target=hold_cluster, args=(str(file),))
+        process.start()
+        while not file.exists() and process.exitcode is None:
+            time.sleep(0.1)
+        # On a busy machine Ray gives up before its own processes have begun.
+        if file.exists():
+            break
     try:
         yield file.read_text()
     finally:

@@ -162,6 +162,7 @@ def arguments_of(given):
     parser.add_argument("--executor", default="inline")
     parser.add_argument("--role", choices=["optimize", "ask", "command"], default="optimize")
     parser.add_argument("--machine", help="a name: others can then not see whether this process lives")
+    parser.add_argument("--ray-address", help="of the cluster that runs the trials")
     parser.add_argument("--clock-jumps", action="store_true")
     parser.add_argument("--freeze", type=float, default=0.0, help="a share of the looks at the lease")
     parser.add_argument("--deadly", type=int, help="the number of a trial that kills its process")
@@ -177,6 +178,8 @@ def main(given=None):
     arguments = arguments_of(given)
     if arguments.machine is not None:
         owners.this_host = lambda: arguments.machine
+    if arguments.ray_address is not None:
+        os.environ["RAY_ADDRESS"] = arguments.ray_address
     if arguments.clock_jumps:
         let_the_clock_jump()
     log, worker = arguments.log, os.getpid()
