@@ -38,6 +38,7 @@ ONE_CLUSTER = threading.Lock()
 """Rounds of several storages run side by side, and a cluster takes a machine's processors for its start."""
 
 CLUSTER_TRIES = 3
+"""How often a cluster is begun that does not come up."""
 
 COMMON = ("--marked", "--batch-size", "4", "--seconds", "0.15")
 
@@ -286,11 +287,11 @@ def hold_cluster(file):
 
 
 ROUNDS: dict[str, tuple[Callable[[Place], Tally], ...]] = {
-    "sqlite": (of_python, of_commands, away, full, starved, on_ray, resumed, asked, of_python, of_commands),
-    "postgresql": (of_python, of_commands, away, cut, starved, on_ray, resumed, asked, of_python, of_commands),
-    "journal": (of_python, of_commands, away, full, starved, on_ray, resumed, asked, of_python, of_commands),
+    "sqlite": (of_python, of_commands, away, full, on_ray, starved, resumed, asked, of_python, of_commands),
+    "postgresql": (of_python, on_ray, of_commands, away, cut, starved, resumed, asked, of_python, of_commands),
+    "journal": (of_python, of_commands, away, full, starved, resumed, asked, on_ray, of_python, of_commands),
 }
-"""What the rounds of a storage are, in turn."""
+"""What the rounds of a storage are, in turn; one storage at a time has that on Ray, which takes the longest."""
 
 
 def run_round(kind: str, number: int, kills: int, only: str | None = None) -> Tally:

@@ -180,6 +180,8 @@ def main(given=None):
         owners.this_host = lambda: arguments.machine
     if arguments.ray_address is not None:
         os.environ["RAY_ADDRESS"] = arguments.ray_address
+        # Otherwise Ray looks for it at another address of this machine than the loopback one, where it listens.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     if arguments.clock_jumps:
         let_the_clock_jump()
     log, worker = arguments.log, os.getpid()
