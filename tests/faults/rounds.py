@@ -254,7 +254,9 @@ def on_ray(place: Place) -> Tally:
 @contextlib.contextmanager
 def ray_cluster(folder):
     """A cluster of its own on this machine; its address."""
-    file = folder / "address.txt"
+    file, token = folder / "address.txt", folder / "ray-token.txt"
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32))
     for _ in range(CLUSTER_TRIES):
         process = CONTEXT.Process(target=hold_cluster, args=(str(file),))
         process.start()
@@ -273,6 +275,7 @@ def ray_cluster(folder):
 
 def hold_cluster(file):
     """Starts a cluster, and ends with it when it is told to."""
+    worker.use_cluster_in(Path(file).parent)
     import ray  # noqa: PLC0415 (only here)
 
     from bmbo.executors.ray import _init_here  # noqa: PLC0415 (it loads Ray)
