@@ -67,7 +67,8 @@ class Log:
             self._read += len(whole)
             self.grown = time.monotonic() if whole else self.grown
             for line in whole.splitlines():
-                event = json.loads(line)
+                # Who is killed at the end of a page of the file leaves half a line, and the next one is behind it.
+                event = json.loads(line[line.rindex(b'{"event"') :])
                 self._lines.setdefault(event["event"], []).append(event)
         return self._lines.get(kind, [])
 

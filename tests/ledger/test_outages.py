@@ -186,6 +186,15 @@ def test_who_leaves_waits_no_longer_and_the_next_run_does_again(ledger, lock):
     timer.join()
 
 
+def test_who_makes_a_study_in_a_file_that_is_locked_waits_longer_than_for_one_that_is_broken(tmp_path, monkeypatch):
+    monkeypatch.setattr("bmbo.ledger.sqlite_files.BUSY_SECONDS", 0.02)
+    monkeypatch.setattr("bmbo.ledger.storages.OPENING_SECONDS", 0.1)
+    lock = Lock(tmp_path / "study.db")
+    lock.take(0.8)
+    assert ledger_in(f"sqlite:///{tmp_path}/study.db").read().entries == ()
+    lock.close()
+
+
 def test_who_only_looks_for_the_planner_waits_too(ledger, lock):
     ledger.lease(Owner.new(), 5.0).acquire()
     lock.take(0.3)
