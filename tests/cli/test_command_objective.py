@@ -28,7 +28,6 @@ def number(returned: object) -> float:
     return returned
 
 
-
 def script(tmp_path, source):
     """A program of the given source, as the first words of a command."""
     path = tmp_path / "program.py"
