@@ -257,20 +257,28 @@ def ray_cluster(folder):
     file, token = folder / "address.txt", folder / "ray-token.txt"
     token.touch(mode=0o600)
     token.write_text(secrets.token_hex(32))
-    for _ in range(CLUSTER_TRIES):
-        process = CONTEXT.Process(target=hold_cluster, args=(str(file),))
-        process.start()
-        while not file.exists() and process.exitcode is None:
-            time.sleep(0.1)
+    for _ in range(CLUSTER_TRIES - 1):
+        process = begun_cluster(file)
         # On a busy machine Ray gives up before its own processes have begun.
         if file.exists():
             break
+    else:
+        process = begun_cluster(file)
     try:
         yield file.read_text()
     finally:
         process.terminate()
         process.join(30)
         process.kill()
+
+
+def begun_cluster(file):
+    """The process of a cluster that wrote its address, or of one that gave up."""
+    process = CONTEXT.Process(target=hold_cluster, args=(str(file),))
+    process.start()
+    while not file.exists() and process.exitcode is None:
+        time.sleep(0.1)
+    return process
 
 
 def hold_cluster(file):
