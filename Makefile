@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --no-compile --editable \
-		".[configspace,dashboard,pandas,plot,postgresql,ray,sklearn]" --group dev --group docs
+		".[configspace,dashboard,networks,pandas,plot,postgresql,ray,sklearn]" --group dev --group docs
 	touch $@
 
 demo: install

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-EXTRAS = "configspace,dashboard,pandas,plot,postgresql,ray,sklearn"
+EXTRAS = "configspace,dashboard,networks,pandas,plot,postgresql,ray,sklearn"
 HEAD = "# What pip chooses for bmbo and its extras on Linux with Python 3.11: `make lock`. Read by pip-audit.\n"
 
 

@@ -1,4 +1,4 @@
-"""Measure how long a new process takes to its first answer, how much memory it needs, and what an installation takes.
+"""Measure how long a new process takes to its first answer, and how much memory it needs.
 
     python benchmarks/first_answer.py
     python benchmarks/first_answer.py --methods screening bmbo_gp --repeats 3
@@ -11,12 +11,10 @@ import argparse
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, distribution, version
-from pathlib import Path
+from importlib.metadata import version
 
 import numpy as np
 
@@ -58,8 +56,6 @@ COLUMNS = {
     "batch by the model": "a batch after 15 outcomes",
     "MB": "peak memory, MB",
 }
-ONLY_FOR_JAX = ("blackjax", "jax", "optax")
-"""The dependencies that no method without JAX needs."""
 
 
 def measured(method: str) -> dict[str, float]:
@@ -77,39 +73,6 @@ def shown(values: Sequence[float]) -> str:
     return f"{middle:.3g} [{low:.3g}, {high:.3g}]"
 
 
-def requirements_of(name: str) -> list[str]:
-    """Return the names of the distributions that one needs without its extras; raise PackageNotFoundError if absent."""
-    plain = [each for each in distribution(name).requires or [] if "extra ==" not in each]
-    return [re.split(r"[^\w.-]", each, maxsplit=1)[0].lower().replace("_", "-") for each in plain]
-
-
-def needed_by(names: Sequence[str]) -> set[str]:
-    """Return the distributions that the given ones need, directly or not, and these themselves; without extras."""
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name in found:
-            continue
-        try:
-            waiting += requirements_of(name)
-        except PackageNotFoundError:
-            continue  # not needed on this system or by this Python
-        found.add(name)
-    return found
-
-
-def megabytes(names: set[str]) -> float:
-    """Return the size of installed distributions, without bytecode."""
-    size = 0
-    for name in names:
-        for file in distribution(name).files or []:
-            path = Path(str(file.locate()))
-            if path.suffix != ".pyc" and path.is_file():
-                size += path.stat().st_size
-    return size / 1e6
-
-
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table."""
     return "\n".join("| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows))
@@ -120,7 +83,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=["screening"], help="names of functions of bmbo.methods")
     parser.add_argument("--repeats", type=int, default=5, help="processes for each method")
     options = parser.parse_args()
-    packages = ", ".join(f"{name} {version(name)}" for name in ("jax", "numpy", "optuna", "scipy"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "optuna", "scipy"))
     command = " ".join(["python benchmarks/first_answer.py", *sys.argv[1:]])
     print(f"`{command}`, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f},")
     print(f"Python {platform.python_version()}, {packages}.\n")
@@ -130,11 +93,6 @@ def main() -> None:
         runs = [measured(method) for _ in range(options.repeats)]
         rows.append([method, *(shown([run[name] for run in runs]) for name in COLUMNS)])
     print(table(["method", *COLUMNS.values()], rows))
-    core = needed_by([name for name in requirements_of("bmbo") if name not in ONLY_FOR_JAX])
-    more = needed_by(ONLY_FOR_JAX) - core
-    print("\nWhat is installed, without bytecode.\n")
-    sizes = [("without JAX", core), ("only for methods with JAX", more)]
-    print(table(["", "packages", "MB"], [[name, str(len(parts)), f"{megabytes(parts):.0f}"] for name, parts in sizes]))
 
 
 if __name__ == "__main__":

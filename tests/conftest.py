@@ -35,3 +35,17 @@ def forget_programs():
     """Let go of what the tests of a file compiled: hundreds of programs would fill the memory by the end."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def leave_no_traces():
+    """Fail a test that leaves files of a study in the working directory: a user would find them there too."""
+    folder = Path.cwd()
+    before = _files_of_studies(folder)
+    yield
+    left = _files_of_studies(folder) - before
+    assert not left, f"the test, or one that ran beside it, left {sorted(left)} in the working directory"
+
+
+def _files_of_studies(folder: Path) -> set[str]:
+    return {name for name in os.listdir(folder) if name.endswith(("-checkpoints", ".db", ".journal", ".html", ".csv"))}

@@ -18,22 +18,23 @@ SOURCE = Path(bmbo.__file__).parent
 NUMERIC = {"problem", "history", "protocols"}
 MAY_IMPORT = {
     "problem": set(),
-    "history": {"problem"},
-    "protocols": {"problem", "history"},
-    "inference": set(),
+    "history": {"problem", "lazy_names"},
+    "protocols": {"problem", "history", "lazy_names"},
+    "inference": {"lazy_names"},
     "surrogates": NUMERIC | {"inference"},
     "acquisition": NUMERIC,
-    "policies": NUMERIC | {"inference", "acquisition"},
-    "methods": {"protocols", "inference", "surrogates", "acquisition", "policies"},
+    "policies": NUMERIC | {"inference", "acquisition", "lazy_names"},
+    "methods": {"protocols", "inference", "surrogates", "acquisition", "policies", "lazy_names"},
     "executors": {"problem", "protocols"},
     "ledger": {"problem", "history"},
     "report": NUMERIC | {"inference", "ledger"},
     "synthetic": {"problem"},
     "study": NUMERIC | {"policies", "methods", "executors", "ledger", "report"},
-    "testing": NUMERIC,
+    "testing": NUMERIC | {"lazy_names"},
     "dashboard": {"problem", "protocols", "ledger", "report", "study"},
     "cli": {"problem", "history", "protocols", "methods", "executors", "ledger", "study", "dashboard"},
     "logging": set(),
+    "lazy_names": set(),
     "integration": {"problem", "history", "protocols", "methods", "ledger", "study"},
     "demo": {"study", "synthetic"},
     "__main__": {"cli"},
@@ -137,7 +138,7 @@ def test_only_a_function_of_the_runtime_sets_what_jax_does(path):
 
 PEERS = {"torch", "botorch", "numpyro"}
 EXTRAS = {"plotly", "optuna_dashboard", "ray", "matplotlib", "pandas", "ConfigSpace", "sklearn"} | PEERS
-COMPILING = {"jax", "jaxlib", "optax", "blackjax"}
+COMPILING = {"jax", "jaxlib", "jaxtyping", "optax", "blackjax"}
 
 LOADED = """
 print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))

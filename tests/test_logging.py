@@ -61,7 +61,7 @@ def test_each_trial_has_a_line_and_at_the_end_there_is_an_answer(in_a_program):
     date = "" if stream.isatty() else r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
     for number, line in enumerate(lines[:3]):
         pattern = (
-            rf'{date}bmbo: trial {number}: level "10" value \S+ in 0.0 s \(.*, {number + 1} of 3 trials, cost .*\)'
+            rf'{date}bmbo: trial {number}: level "10" value \S+ in \d+\.\d s \(.*, {number + 1} of 3 trials, cost .*\)'
         )
         assert re.fullmatch(pattern, line)
     assert "the run is over: 3 trials for a cost of 30" in lines[3]

@@ -108,7 +108,12 @@ def test_the_name_of_a_study_leads_to_no_other_folder(tmp_path, monkeypatch):
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     for name in ("../outside", "/tmp/outside", "..", "a/../../outside", "C:\\outside"):
-        study = bmbo.create_study(study_name=name, space={"x": bmbo.Float(0, 1)}, fidelities=[bmbo.Fidelity(1, cost=1)])
+        study = bmbo.create_study(
+            study_name=name,
+            storage="sqlite:///studies.db",
+            space={"x": bmbo.Float(0, 1)},
+            fidelities=[bmbo.Fidelity(1, cost=1)],
+        )
         folder = study.ask()[0].checkpoint_dir
         assert folder.resolve().parent.parent == tmp_path / "work"
         assert study.report(model=False).resolve().parent == tmp_path / "work"

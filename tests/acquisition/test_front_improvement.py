@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -45,7 +46,9 @@ def improvement_of(mean, deviation, num=64, shift=0.0):
     size = mean.shape[1]
     objectives = tuple(
         WeightedPosteriors(
-            (Given(mean[:, place], deviation[:, place] ** 2, shift, np.zeros(2)),), np.ones(1), lambda value: value
+            (cast(Any, Given(mean[:, place], deviation[:, place] ** 2, shift, np.zeros(2))),),
+            np.ones(1),
+            lambda value: value,
         )
         for place in range(size)
     )

@@ -54,6 +54,7 @@ def test_failed_trials_are_queued_again_and_resume_runs_them(said):
         "bmbo resume runs what is queued"
     ]
     assert said("retry", "study.toml")[1] == "no trial has failed that could be queued again\n"
+    assert "last failure" not in said("status", "study.toml")[1]
     assert record().history.spent == 0.0
     assert said("resume", "study.toml", "--n-trials", "3")[0] == 0
     assert len(record().history.done) == 3

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 folder, said = command_line.folder, command_line.said
 
 
-def until(condition, seconds=60.0):
+def until(condition, seconds=120.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -207,9 +207,9 @@ def test_ray_refuses_what_is_no_amount():
 @pytest.mark.usefixtures("local_ray")
 def test_a_timeout_in_ray_does_not_count_the_wait_for_resources():
     taken = RayExecutor(1, num_cpus=2)
-    executor = RayExecutor(1, 0.5)
+    executor = RayExecutor(1, 4.0)
     try:
-        taken.submit(0, lambda: time.sleep(1.5))
+        taken.submit(0, lambda: time.sleep(6.0))
         # Until it runs, it may be the other one that waits.
         taken.collect(0.5)
         assert outcome(executor, lambda: 8).value == 8

@@ -110,6 +110,7 @@ def test_a_message_of_another_job_is_not_taken_for_an_answer(processes):
     processes.submit(1, lambda: "right")
     (worker,) = processes._workers
     worker.ticket += 1  # as if the job were another one, so that its messages are late
+    wait_for(worker.connection.poll)
     assert processes.collect(1.0) == []
     worker.ticket -= 1
     worker.connection.send_bytes(pickle.dumps((worker.ticket, cloudpickle.dumps(lambda: "again"))))
@@ -127,7 +128,7 @@ def test_a_timeout_says_so_and_counts_the_seconds():
 
 
 def slow_to_load():
-    time.sleep(1.0)
+    time.sleep(4.0)
     return lambda: "loaded"
 
 
@@ -143,7 +144,7 @@ class SlowToLoad:
 
 @pytest.mark.slow
 def test_loading_a_job_does_not_count_against_its_timeout():
-    executor = LocalProcessExecutor(1, 0.5)
+    executor = LocalProcessExecutor(1, 3.0)
     try:
         assert outcome(executor, SlowToLoad()).value == "loaded"
     finally:

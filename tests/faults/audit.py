@@ -4,8 +4,8 @@ from collections import Counter
 
 import bmbo
 from bmbo.ledger import Ledger, open_storage
+from bmbo.ledger.ledger_entries import ASKED
 from bmbo.ledger.planner_lease import current_term
-from bmbo.ledger.stored_trials import ASKED
 from faults.worker import RandomLevels
 
 CRASHES = ("killed by signal 9", "the process ended", "the process closed", "the process died")

@@ -67,7 +67,8 @@ class Log:
             self._read += len(whole)
             self.grown = time.monotonic() if whole else self.grown
             for line in whole.splitlines():
-                event = json.loads(line)
+                # Who is killed at the end of a page of the file leaves half a line, and the next one is behind it.
+                event = json.loads(line[line.rindex(b'{"event"') :])
                 self._lines.setdefault(event["event"], []).append(event)
         return self._lines.get(kind, [])
 
@@ -340,7 +341,7 @@ class Fleet:
         if self._opened is None:
             self._opened = open_storage(self.storage)
         term = current_term(self._opened, "study")
-        owner = None if term is None else Owner.of(term.user_attrs.get(OWNER) or "")
+        owner = None if term is None else Owner.of(term.attributes.get(OWNER) or "")
         return next((process for process in self._joined if owner is not None and process.pid == owner.pid), None)
 
     def _start(self):

@@ -8,6 +8,7 @@ import secrets
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,12 @@ DEADLY = 7
 
 MOST_ON_RAY = 6
 """Kills of a round with Ray."""
+
+ONE_CLUSTER = threading.Lock()
+"""Rounds of several storages run side by side, and a cluster takes a machine's processors for its start."""
+
+CLUSTER_TRIES = 3
+"""How often a cluster is begun that does not come up."""
 
 COMMON = ("--marked", "--batch-size", "4", "--seconds", "0.15")
 
@@ -236,27 +243,27 @@ def record_of(storage):
 
 def on_ray(place: Place) -> Tally:
     """Drivers that run their trials on a cluster of Ray: drivers and tasks are killed."""
-    with ray_cluster(place.folder) as address:
-        os.environ["RAY_ADDRESS"] = address
-        try:
-            more = {"size": 2, "executors": ("ray",), "clocks": False}
-            with place.fleet("Ray", "--n-workers", "2", **more) as fleet:
-                fleet.kill(place.kills, troubles=("kill_job",), share=0.3)
-                fleet.finish()
-        finally:
-            del os.environ["RAY_ADDRESS"]
+    with ONE_CLUSTER, ray_cluster(place.folder) as address:
+        more = {"size": 2, "executors": ("ray",), "clocks": False}
+        with place.fleet("Ray", "--n-workers", "2", "--ray-address", address, **more) as fleet:
+            fleet.kill(place.kills, troubles=("kill_job",), share=0.3)
+            fleet.finish()
     return audit(fleet)
 
 
 @contextlib.contextmanager
 def ray_cluster(folder):
     """A cluster of its own on this machine; its address."""
-    file = folder / "address.txt"
-    process = CONTEXT.Process(target=hold_cluster, args=(str(file),))
-    process.start()
-    deadline = time.monotonic() + 120
-    while not file.exists() and process.exitcode is None and time.monotonic() < deadline:
-        time.sleep(0.1)
+    file, token = folder / "address.txt", folder / "ray-token.txt"
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32))
+    for _ in range(CLUSTER_TRIES - 1):
+        process = begun_cluster(file)
+        # On a busy machine Ray gives up before its own processes have begun.
+        if file.exists():
+            break
+    else:
+        process = begun_cluster(file)
     try:
         yield file.read_text()
     finally:
@@ -265,8 +272,18 @@ def ray_cluster(folder):
         process.kill()
 
 
+def begun_cluster(file):
+    """The process of a cluster that wrote its address, or of one that gave up."""
+    process = CONTEXT.Process(target=hold_cluster, args=(str(file),))
+    process.start()
+    while not file.exists() and process.exitcode is None:
+        time.sleep(0.1)
+    return process
+
+
 def hold_cluster(file):
     """Starts a cluster, and ends with it when it is told to."""
+    worker.use_cluster_in(Path(file).parent)
     import ray  # noqa: PLC0415 (only here)
 
     from bmbo.executors.ray import _init_here  # noqa: PLC0415 (it loads Ray)
@@ -281,11 +298,11 @@ def hold_cluster(file):
 
 
 ROUNDS: dict[str, tuple[Callable[[Place], Tally], ...]] = {
-    "sqlite": (of_python, of_commands, away, full, starved, resumed, asked, of_python, of_commands, on_ray),
-    "postgresql": (of_python, of_commands, away, cut, starved, resumed, asked, of_python, of_commands, on_ray),
-    "journal": (of_python, of_commands, away, full, starved, resumed, asked, of_python, of_commands, on_ray),
+    "sqlite": (of_python, of_commands, away, full, on_ray, starved, resumed, asked, of_python, of_commands),
+    "postgresql": (of_python, on_ray, of_commands, away, cut, starved, resumed, asked, of_python, of_commands),
+    "journal": (of_python, of_commands, away, full, starved, resumed, asked, on_ray, of_python, of_commands),
 }
-"""What the rounds of a storage are, in turn."""
+"""What the rounds of a storage are, in turn; one storage at a time has that on Ray, which takes the longest."""
 
 
 def run_round(kind: str, number: int, kills: int, only: str | None = None) -> Tally:

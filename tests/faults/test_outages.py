@@ -75,7 +75,7 @@ def test_a_database_that_is_locked(tmp_path):
 @pytest.mark.parametrize("kind", ["sqlite", "journal"])
 def test_clocks_that_are_set(kind, tmp_path):
     storage = f"sqlite:///{tmp_path}/study.db" if kind == "sqlite" else str(tmp_path / "study.log")
-    with fleet_of(tmp_path, storage, f"{kind}, clocks set", 14, hidden=False, clocks=True) as fleet:
+    with fleet_of(tmp_path, storage, f"{kind}, clocks set", 14, hidden=False, clocks=True, grace=60.0) as fleet:
         fleet.finish()
     tally = audited(fleet)
     # Nobody was taken for dead, so nothing was run twice.

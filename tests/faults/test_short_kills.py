@@ -20,7 +20,7 @@ def test_a_study_survives_a_handful_of_kills_and_a_wrong_record_would_be_noticed
         fleet.finish()
     tally = audit(fleet)
     assert tally.problems == []
-    assert tally.kills >= 2
+    assert tally.kills >= 1
     assert tally.trials == 9
     # As if these had been run, and said to be kept, by a process that was not killed.
     run = {"number": 3, "worker": os.getpid(), "pid": os.getpid(), "value": 0.5}

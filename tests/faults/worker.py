@@ -71,6 +71,13 @@ class RandomLevels:
         return queries, carry
 
 
+def use_cluster_in(folder):
+    """Lets Ray, before it is loaded, make or find the cluster of a round: on the loopback address, with its own key."""
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(folder / "ray-token.txt")
+
+
 def let_the_clock_jump():
     """Shows this process another time every half second, and other start times of processes, as when a clock is set."""
     now, begun = time.time, psutil.Process.create_time
@@ -162,6 +169,7 @@ def arguments_of(given):
     parser.add_argument("--executor", default="inline")
     parser.add_argument("--role", choices=["optimize", "ask", "command"], default="optimize")
     parser.add_argument("--machine", help="a name: others can then not see whether this process lives")
+    parser.add_argument("--ray-address", help="of the cluster that runs the trials")
     parser.add_argument("--clock-jumps", action="store_true")
     parser.add_argument("--freeze", type=float, default=0.0, help="a share of the looks at the lease")
     parser.add_argument("--deadly", type=int, help="the number of a trial that kills its process")
@@ -175,11 +183,14 @@ def arguments_of(given):
 
 def main(given=None):
     arguments = arguments_of(given)
+    log, worker = arguments.log, os.getpid()
     if arguments.machine is not None:
         owners.this_host = lambda: arguments.machine
+    if arguments.ray_address is not None:
+        os.environ["RAY_ADDRESS"] = arguments.ray_address
+        use_cluster_in(Path(log).parent)
     if arguments.clock_jumps:
         let_the_clock_jump()
-    log, worker = arguments.log, os.getpid()
     if arguments.freeze:
         freeze_after_looks(arguments.freeze, log)
     settings = {"log": log, "worker": worker, "seconds": arguments.seconds, "marked": arguments.marked}

@@ -3,7 +3,6 @@ import pickle
 from dataclasses import dataclass
 from threading import Barrier
 
-import jax
 import optuna
 import pytest
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -31,7 +30,7 @@ class Climb:
         last = history.trials[-1]
         if last.query.level < history.problem.ladder.top:
             return [Query(last.query.unit, last.query.level + 1)], carry
-        return random_queries(jax.random.key(seed), history.problem, len(history.trials), [0]), carry
+        return random_queries(seed, history.problem, len(history.trials), [0]), carry
 
 
 @pytest.fixture(autouse=True)

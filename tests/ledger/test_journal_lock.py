@@ -15,7 +15,7 @@ from support.study_ledgers import ledger_in, query_at
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
 
-SHORT = 10.0
+SHORT = 25.0
 """Seconds: less than the half minute after which Optuna takes a lock away."""
 
 KILLED_HOLDER = """

@@ -116,7 +116,7 @@ def test_loading_needs_a_study_that_is_there_and_ours(storage):
 
 
 def test_a_study_whose_maker_died_before_it_was_defined_is_defined_by_the_next(monkeypatch):
-    monkeypatch.setattr("bmbo.ledger.ledger.BIRTH_SECONDS", 0.1)
+    monkeypatch.setattr("bmbo.ledger.found_study.BIRTH_SECONDS", 0.1)
     storage = InMemoryStorage()
     optuna.create_study(study_name="study", storage=storage)
     assert ledger_in(storage).problem == PROBLEM

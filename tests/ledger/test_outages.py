@@ -25,7 +25,7 @@ from support.study_ledgers import always, ledger_in, planned, query_at
 @pytest.fixture(params=["transactions", "steps"])
 def ledger(request, tmp_path, monkeypatch):
     if request.param == "steps":
-        monkeypatch.setattr("bmbo.ledger.ledger.store_of", AnyStorage)
+        monkeypatch.setattr("bmbo.ledger.readable_ledger.store_of", AnyStorage)
     return ledger_in(f"sqlite:///{tmp_path}/study.db")
 
 
@@ -184,6 +184,15 @@ def test_who_leaves_waits_no_longer_and_the_next_run_does_again(ledger, lock):
     timer.start()
     assert ledger.add(query_at(0.5)) == 0
     timer.join()
+
+
+def test_who_makes_a_study_in_a_file_that_is_locked_waits_longer_than_for_one_that_is_broken(tmp_path, monkeypatch):
+    monkeypatch.setattr("bmbo.ledger.sqlite_files.BUSY_SECONDS", 0.02)
+    monkeypatch.setattr("bmbo.ledger.storages.OPENING_SECONDS", 0.1)
+    lock = Lock(tmp_path / "study.db")
+    lock.take(0.8)
+    assert ledger_in(f"sqlite:///{tmp_path}/study.db").read().entries == ()
+    lock.close()
 
 
 def test_who_only_looks_for_the_planner_waits_too(ledger, lock):

@@ -77,7 +77,9 @@ def test_encoding_what_was_decoded_is_the_snapped_point(space, seed):
     for unit in points.tolist():
         config = space.decode(unit)
         assert list(config) == [name for name in space.names if name in config]
-        assert space.exact(config).keys() == config.keys()
+        exact, at = space.exact_at(config)
+        assert exact.keys() == config.keys()
+        assert at == space.encode(exact)
 
 
 @given(trees(), st.integers(0, 2**32 - 1))

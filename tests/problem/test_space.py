@@ -81,6 +81,8 @@ def test_decoding_what_was_encoded_gives_the_configuration_back(space, seed):
     for unit in points_of(space, seed, num=10).tolist():
         config = space.decode(unit)
         assert_same_configs(space, space.decode(space.encode(config)), config)
+        exact, at = space.exact_at(config)
+        assert at == space.encode(exact)
 
 
 @given(spaces, st.integers(0, 2**32 - 1))

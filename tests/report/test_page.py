@@ -163,6 +163,10 @@ def test_the_header_says_what_was_spent_and_of_what():
     assert facts["Fidelities"] == "1 (cost 1), 3 (cost 3), full (cost 9)"
     assert facts["Goal"] == "small values at full, the top fidelity"
     assert dict(headline(data_of(entries)).facts)["Cost"] == "9 spent"
+    entries[0] = replace(entries[0], trial=replace(entries[0].trial, refunded=True))
+    assert dict(headline(data_of(entries, n_trials=1)).facts)["Trials"] == (
+        "2 of 1: 1 with a value, 0 failed, 1 in flight, 1 given back, which limits do not count"
+    )
 
 
 def test_the_header_says_why_something_else_than_the_best_is_recommended():

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-import jax
 import pytest
 
 import bmbo
@@ -88,7 +87,7 @@ class Confirming:
     recommends_evaluated: bool
 
     def suggest(self, seed, history, num, carry=None):
-        return random_queries(jax.random.key(seed), history.problem, len(history.trials), [2] * num), carry
+        return random_queries(seed, history.problem, len(history.trials), [2] * num), carry
 
     def recommendation(self, seed, history, carry=None):
         raise AssertionError((seed, history, carry))
@@ -105,12 +104,12 @@ class Listener:
 
     def suggest(self, seed, history, num, carry=None):
         del carry
-        return random_queries(jax.random.key(seed), history.problem, len(history.trials), [0] * num), self.limits
+        return random_queries(seed, history.problem, len(history.trials), [0] * num), self.limits
 
 
 def test_the_planner_tells_a_policy_the_limits_of_the_whole_history():
     history = History(PROBLEM)
-    for query in random_queries(jax.random.key(SEED), PROBLEM, 0, [0, 0]):
+    for query in random_queries(SEED, PROBLEM, 0, [0, 0]):
         history = history.asked(replace(query, tag={ADDED: True}))
     for number in (0, 1):
         history = history.with_outcome(number, Outcome(1.0, 0.0))

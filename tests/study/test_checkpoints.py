@@ -1,8 +1,12 @@
 """Checkpoint folders: found by who continues, removed when of no use."""
 
+import os
 import re
 import sqlite3
 import stat
+import subprocess
+import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -111,7 +115,39 @@ def test_no_two_studies_share_a_folder(tmp_path):
     in_memory = [create_study(study_name="lr 0.1", space=PROBLEM.space, fidelities=levels) for _ in range(2)]
     folders += [study.checkpoints for study in in_memory]
     assert len({folder.absolute() for folder in folders}) == len(folders)
-    assert {folder.absolute().parent for folder in folders} <= {tmp_path, Path.cwd()}
+    assert {folder.absolute().parent for folder in folders} <= {tmp_path, Path(tempfile.gettempdir())}
+
+
+def test_folders_of_a_study_in_memory_are_temporary_and_end_with_the_process(tmp_path):
+    script = """
+import os, pathlib, bmbo
+from optuna.storages import InMemoryStorage
+
+storage = InMemoryStorage()
+where = {"study_name": "study", "storage": storage}
+study = bmbo.create_study(**where, space={"x": bmbo.Float(0, 1)}, fidelities=[bmbo.Fidelity(1, cost=1)])
+folder = study.ask()[0].checkpoint_dir
+(folder / "state").write_text("1")
+assert bmbo.load_study(**where).checkpoints == study.checkpoints
+child = os.fork()
+if not child:
+    raise SystemExit  # at its end, a child leaves the folders of its parent alone
+os.waitpid(child, 0)
+assert (folder / "state").exists()
+print(folder.parent.stat().st_mode & 0o777, folder.parent)
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    for name in ("temporary", "working"):
+        (tmp_path / name).mkdir()
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(
+        command, cwd=tmp_path / "working", env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    mode, root = done.stdout.split()
+    assert int(mode) == 0o700
+    assert Path(root).parent == tmp_path / "temporary"
+    assert [list((tmp_path / name).iterdir()) for name in ("temporary", "working")] == [[], []]
 
 
 def test_folders_are_for_the_user_alone(tmp_path):

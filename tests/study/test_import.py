@@ -17,7 +17,7 @@ def results(study):
 
 
 def test_an_import_that_was_cut_short_is_finished_by_the_same_call(storage, monkeypatch):
-    monkeypatch.setattr("bmbo.ledger.ledger.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("bmbo.ledger.planned_ledger.ROWS_AT_ONCE", 2)
     study = study_in(storage)
     trials, write, calls = study._ledger._trials, study._ledger._trials.create, []
 

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 
-import jax
 import pytest
 
 from bmbo.history import History, Outcome, Query
@@ -24,7 +23,7 @@ class At:
     level: int
 
     def suggest(self, seed, history, num, carry=None):
-        return random_queries(jax.random.key(seed), history.problem, len(history.trials), [self.level] * num), carry
+        return random_queries(seed, history.problem, len(history.trials), [self.level] * num), carry
 
 
 @dataclass(frozen=True)

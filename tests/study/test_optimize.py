@@ -2,12 +2,13 @@
 
 import logging
 import math
-import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bmbo.study import run_loop
 from support.small_policies import POLICIES, QUICK
 from support.small_studies import InTurn, bowl, quiet, study_of
 
@@ -66,10 +67,17 @@ def test_a_run_ends_after_the_number_of_trials():
     assert len(quiet(study, bowl, n_trials=8, batch_size=2).trials) == 8
 
 
-def test_a_run_ends_at_its_timeout():
-    study = quiet(study_of(), lambda _: time.sleep(0.02) or 1.0, timeout=0.1)
-    assert len(study.trials) >= 1
-    assert all(trial.state == "complete" for trial in study.trials)
+def test_a_run_ends_at_its_timeout(monkeypatch):
+    seconds = [0.0]
+    # The clock of the run alone, so that the speed of the machine does not count.
+    monkeypatch.setattr(run_loop, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+
+    def objective(_):
+        seconds[0] += 1.0
+        return 1.0
+
+    study = quiet(study_of(), objective, timeout=2.5)
+    assert [trial.state for trial in study.trials] == ["complete"] * 3
 
 
 def test_exceptions_that_are_caught_fail_their_trial_and_the_run_goes_on():

@@ -67,7 +67,7 @@ def test_a_run_waits_for_its_storage_and_has_the_same_record(study, lock):
 
 
 def test_a_run_that_has_waited_long_enough_keeps_what_it_has_found(study, lock, tmp_path, caplog):
-    with pytest.raises(StorageAwayError, match=r"study\.db has not answered for \d s \(database is locked\)"):
+    with pytest.raises(StorageAwayError, match=r"study\.db has not answered for \d+ s \(database is locked\)"):
         run(study, locks_at(lock, 2), n_trials=6, batch_size=3, patience=0.3)
     lock.give_back()
     assert study.trials[2].state == "running"

@@ -1,5 +1,6 @@
 """A run that waits says for what, and what to do about it."""
 
+import itertools
 import logging
 from dataclasses import dataclass, replace
 
@@ -8,7 +9,7 @@ import pytest
 from bmbo import random_search
 from bmbo.history import Query
 from bmbo.ledger import Owner
-from bmbo.study.waiting import WaitingNotice, waiting_line
+from bmbo.study.waiting import WaitingNotice, next_pause, waiting_line
 from support.quiet_runs import run, study_in
 from support.small_policies import SPACE
 
@@ -35,6 +36,15 @@ class Teller(logging.Handler):
         if record.getMessage().startswith("waiting"):
             self.lines.append((record.levelname, record.getMessage()))
             self.study.tell(0, 1.0)
+
+
+def test_looks_at_the_ledger_are_rarer_the_longer_they_take():
+    quick = list(itertools.accumulate(range(8), lambda pause, _: next_pause(pause, 0.001), initial=0.01))
+    assert quick == sorted(quick)
+    assert (quick[1], quick[-1]) == (0.02, 0.5)
+    # As on a machine on which a hundred processes look.
+    assert next_pause(0.5, 0.2) == pytest.approx(2.0)
+    assert next_pause(0.5, 60.0) == 5.0
 
 
 def test_a_run_that_waits_for_a_trial_that_was_asked_for_names_it_and_says_what_to_do(monkeypatch):

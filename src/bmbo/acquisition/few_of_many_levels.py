@@ -40,7 +40,7 @@ class FewLevels:
         front = belief.front
         if front is not None:
             front = front.seen(tuple(map(self._shown, front.objectives)), top)
-        return Belief(self._shown(belief.posteriors), top, belief.bests, feasibility, belief.weigh, front)
+        return replace(belief, posteriors=self._shown(belief.posteriors), top=top, feasibility=feasibility, front=front)
 
     def _shown(self, posteriors: WeightedPosteriors) -> WeightedPosteriors:
         return replace(posteriors, parts=tuple(FewLevelsPosterior(part, self.levels) for part in posteriors.parts))

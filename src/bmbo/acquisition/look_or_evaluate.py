@@ -30,6 +30,9 @@ ENOUGH_MORE = 1.001
 NODES, UNSCALED = np.polynomial.hermite_e.hermegauss(7)
 NODE_WEIGHTS = UNSCALED / UNSCALED.sum()
 
+LEAST_MOVE = 1e-12
+"""Least difference of variances, so that what moves with the best point has an improvement near 0, and not 0 / 0."""
+
 Taken = set[tuple[bytes, int]]
 """What was asked: the key of a point, and a level."""
 
@@ -47,6 +50,8 @@ class Belief:
         weigh: how far a user's prior trusts points; None if there is none.
         front: takes the place of the improvement on `bests` where there are several objectives; `posteriors` are then
             those of the first.
+        noisy: whether an evaluation tells a value only roughly, so that what counts is what is believed after it.
+        answers: for each posterior, the point that it believes to be best, [1 d]; empty without noise.
     """
 
     posteriors: WeightedPosteriors
@@ -55,6 +60,8 @@ class Belief:
     feasibility: Feasibility | None = None
     weigh: Weigh | None = None
     front: FrontImprovement | None = None
+    noisy: bool = False
+    answers: tuple[Floats, ...] = ()
 
     @classmethod
     def of(
@@ -63,15 +70,20 @@ class Belief:
         top: int,
         feasibility: Feasibility | None = None,
         weigh: Weigh | None = None,
+        *,
+        noisy: bool = False,
     ) -> "Belief":
         """Return what posteriors believe."""
         bests: list[Floats] = []
+        answers: list[Floats] = []
         for part in posteriors.parts:
             rows = part.level == top
             unit = part.unit[rows] if rows.any() else part.unit
             means = part.moments(unit, top)[0]
             bests.append(means.max(0) if feasibility is None else feasibility.reference(unit, means))
-        return cls(posteriors, top, tuple(bests), feasibility, weigh)
+            if noisy:
+                answers.append(unit[[means.mean(1).argmax()]])
+        return cls(posteriors, top, tuple(bests), feasibility, weigh, noisy=noisy, answers=tuple(answers))
 
     def imagined(self, rng: np.random.Generator, unit: Floats, level: int) -> "Belief":
         """Return the belief with one more query in flight: in each future, another quantile of its outcome."""
@@ -83,7 +95,30 @@ class Belief:
         if self.front is not None:
             front = self.front.imagined(unit, level, feasibility)
             return Belief(front.objectives[0], self.top, (), feasibility, self.weigh, front)
-        return Belief.of(posteriors, self.top, feasibility, self.weigh)
+        return Belief.of(posteriors, self.top, feasibility, self.weigh, noisy=self.noisy)
+
+    def deviations(self, place: int, points: Floats, variance: Floats) -> Floats:
+        """Return how far evaluations of points at the top may lift them above the best, for one of the posteriors [q].
+
+        Without noise an evaluation tells the value. With noise it moves the believed mean, and with it that of the
+        best point, as far as the two go together: beside the best, it tells nothing of which is better.
+        """
+        if not self.noisy:
+            return np.sqrt(variance)
+        part = self.posteriors.parts[place]
+        shared = part.covariance(points, self.top, self.answers[place], self.top)[:, 0]
+        return moved_apart(variance, shared, part.noise[self.top])
+
+
+def moved_apart(variance: Floats, shared: Floats, noise: float) -> Floats:
+    """Return how far one noisy run of points moves their means away from that of another point.
+
+    Args:
+        variance: of the points.
+        shared: their covariances with the other point.
+        noise: the variance of a single value.
+    """
+    return np.maximum(np.abs(variance - shared), LEAST_MOVE) / np.sqrt(variance + noise)
 
 
 def evaluate_now(belief: Belief, points: Floats) -> Floats:
@@ -97,18 +132,20 @@ def evaluate_now(belief: Belief, points: Floats) -> Floats:
 def _improvement_now(belief: Belief, points: Floats) -> Floats:
     """Return the expected improvement on the best value, [q]."""
     total = np.zeros(len(points))
-    for part, weight, best in zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True):
+    parts = zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True)
+    for place, (part, weight, best) in enumerate(parts):
         mean, variance = part.moments(points, belief.top)
-        total += weight * expected_improvement(mean, np.sqrt(variance)[:, None], best).mean(1)
+        total += weight * expected_improvement(mean, belief.deviations(place, points, variance)[:, None], best).mean(1)
     return total
 
 
 def _log_improvement_now(belief: Belief, points: Floats) -> Floats:
     """Return the logarithm of the expected improvement on the best value, [q]."""
     each: list[Floats] = []
-    for part, weight, best in zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True):
+    parts = zip(belief.posteriors.parts, belief.posteriors.weights, belief.bests, strict=True)
+    for place, (part, weight, best) in enumerate(parts):
         mean, variance = part.moments(points, belief.top)
-        logs = log_expected_improvement(mean, np.sqrt(variance)[:, None], best)
+        logs = log_expected_improvement(mean, belief.deviations(place, points, variance)[:, None], best)
         each.append(np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1]) + np.log(weight))
     total: Floats = np.logaddexp.reduce(each, axis=0)
     return total
@@ -136,11 +173,18 @@ def heights_after_look(
         yield from _front_after_look(belief, belief.front, points, asked, level)
         return
     after: list[tuple[Floats, Floats, Floats]] = []
-    for part in belief.posteriors.parts:
+    for place, part in enumerate(belief.posteriors.parts):
         mean, variance = part.moments(points, belief.top)
-        shift = part.covariance(points, belief.top, asked, level)
-        shift = shift / np.sqrt(part.moments(asked, level)[1] + part.noise[level])
-        after.append((mean, shift, np.sqrt(np.maximum(variance[:, None] - shift**2, 1e-12))))
+        deviation = np.sqrt(part.moments(asked, level)[1] + part.noise[level])
+        shift = part.covariance(points, belief.top, asked, level) / deviation
+        left = np.maximum(variance[:, None] - shift**2, 1e-12)
+        if not belief.noisy:
+            after.append((mean, shift, np.sqrt(left)))
+            continue
+        answer = belief.answers[place]  # a look moves it too
+        with_it = part.covariance(answer, belief.top, asked, level) / deviation
+        shared = part.covariance(points, belief.top, answer, belief.top) - shift * with_it
+        after.append((mean, shift - with_it, moved_apart(left, shared, part.noise[belief.top])))
     factors = None if belief.feasibility is None else belief.feasibility.after_look(points, asked, level)
     trusted = None if belief.weigh is None else np.exp(belief.weigh(points))[:, None]
     for node, node_weight in zip(NODES, NODE_WEIGHTS, strict=True):

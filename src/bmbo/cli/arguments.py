@@ -12,7 +12,7 @@ from bmbo import __version__
 from bmbo.cli.study_file import METHOD_NAMES, StudyFile
 from bmbo.cli.text_output import PROGRAM
 from bmbo.ledger import redacted, study_names
-from bmbo.ledger.stored_trials import State
+from bmbo.ledger.ledger_entries import State
 from bmbo.problem.number_checks import Number, positive_number, whole_number
 from bmbo.study.run_options import RUN_CHOICES, least_of, run_option_kinds
 

@@ -30,6 +30,7 @@ SPECIAL: Mapping[str, Callable[[Trial], object]] = {
     "fidelity": lambda trial: trial.fidelity,
     "level": lambda trial: trial.level,
     "number": lambda trial: trial.number,
+    "repeat": lambda trial: trial.repeat,
     "checkpoint_dir": lambda trial: trial.checkpoint_dir,
     "resume_from": lambda trial: trial.resume_from or "",
     "params_json": lambda trial: json.dumps(dict(trial.params)),
@@ -57,7 +58,7 @@ class CommandError(RuntimeError):
 class CommandObjective:
     """Run a program as an objective and read its result.
 
-    The template may have these placeholders: {name} for each parameter, {fidelity}, {level}, {number},
+    The template may have these placeholders: {name} for each parameter, {fidelity}, {level}, {number}, {repeat},
     {checkpoint_dir}, {resume_from} (empty if there is no checkpoint), {params_json} (all parameters as one JSON
     object), {result_file} and {python} (this interpreter). Write {{ and }} for single braces. Numbers are written
     without loss, booleans as true and false. A word with a parameter that the configuration does not have is left out,

@@ -5,8 +5,8 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,14 @@ from bmbo.ledger.attribute_keys import OWNER
 from bmbo.ledger.planner_lease import current_term
 from bmbo.ledger.study_definition import direction_of
 from bmbo.problem import Problem
+from bmbo.protocols import Recommending
+from bmbo.study import load_study
+from bmbo.study.believed_best import luck_text, runs_text
 from bmbo.study.front_messages import front_line
 from bmbo.study.import_export import values_by_column
 from bmbo.study.run_messages import no_best_line
 from bmbo.study.short_text import duration, params_line, short_text
-from bmbo.study.trial import measured_of
+from bmbo.study.trial import StudyRecommendation, measured_of
 
 _OWN_COLUMNS = ("params", "user_attrs", "measured", "values")
 """What has a column for each of its parts in a table."""
@@ -45,6 +48,7 @@ class StudyReading:
     shown_levels: tuple[int, ...] = ()
     front: tuple[LedgerEntry, ...] = ()
     front_text: str = ""
+    repeats: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @classmethod
     def of(cls, chosen: ChosenStudy) -> "StudyReading":
@@ -64,6 +68,7 @@ class StudyReading:
             shown_levels(record.history),
             tuple(record.entries[trial.number] for trial in record.history.front),
             front_line(record.history) if ledger.problem.objectives else "",
+            record.history.repeats if ledger.problem.noisy else {},
         )
 
     @property
@@ -75,7 +80,7 @@ class StudyReading:
     def planner(self) -> str | None:
         """Return the owner of the planner's lease, or None if no process holds it."""
         term = current_term(self.ledger.storage, self.chosen.name)
-        return None if term is None else term.user_attrs.get(OWNER)
+        return None if term is None else term.attributes.get(OWNER)
 
     def described(self, entry: LedgerEntry) -> dict[str, Any]:
         """Return a trial in the types of JSON."""
@@ -87,6 +92,7 @@ class StudyReading:
             "fidelity": self.problem.ladder[query.level].value,
             "params": dict(entry.params),
             "user_attrs": dict(entry.user_attrs),
+            **({"repeat": self.repeats.get(entry.trial.number, 0)} if self.problem.noisy else {}),
             **({"values": list(entry.trial.values)} if self.problem.objectives else {"value": entry.trial.value}),
             **({"measured": dict(measured_of(self.problem, entry.trial))} if self.problem.constraints else {}),
             "cost": None if outcome is None else outcome.cost,
@@ -135,13 +141,18 @@ def status(arguments: argparse.Namespace) -> int:
     if reading.stopped:
         print(f"stopped early: {reading.stopped} trials, which count at the fidelity that they reached")
     none = "none at the top fidelity yet" if reading.nearest is None else reading.nearest
+    label = "best observed" if reading.problem.noisy else "best"
     if reading.front and reading.front_text:
         print(f"front: {reading.front_text}; bmbo best shows them")
     else:
-        print(f"best: {none if reading.best is None else _trial_line(reading.best)}")
+        print(f"{label}: {none if reading.best is None else _trial_line(reading.best)}")
+    if reading.problem.noisy and reading.best is not None:
+        print("values are noisy: bmbo best says which configuration is believed to be best")
     if (method := reading.ledger.method) is not None:
         print(f"method: {method['shown']}")
-    failed = [entry for entry in reading.entries if entry.state == "failed"]
+    # A failure that was queued again speaks through the trial that repeats it.
+    retried = {entry.retry_of for entry in reading.entries}
+    failed = [e for e in reading.entries if e.state == "failed" and e.trial.number not in retried]
     if failed and (last := failed[-1].trial).outcome is not None:
         print(f"last failure: trial {last.number}: {last.outcome.error}; bmbo retry queues failed trials again")
     print(f"planner: {'nobody at the moment' if (who := reading.planner) is None else shown_owner(who)}")
@@ -214,12 +225,33 @@ def best(arguments: argparse.Namespace) -> int:
             raise ValueError(f"study {reading.chosen.name!r} has no feasible trial: {reading.nearest}")
         top = reading.problem.ladder[reading.problem.ladder.top].name
         raise ValueError(f"study {reading.chosen.name!r} has no finished trial at the top fidelity ({top}) yet")
-    if arguments.json:
+    believed = _believed(reading) if reading.problem.noisy else None
+    if believed is not None:
+        _print_believed(reading, believed, reading.best, as_json=arguments.json)
+    elif arguments.json:
         print(json.dumps(reading.described(reading.best), indent=2))
     else:
         print(f"value  {reading.best.trial.value!r}  (trial {reading.best.trial.number})")
         print(text_table(["parameter", "value"], [[name, repr(value)] for name, value in reading.best.params.items()]))
     return 0
+
+
+def _believed(reading: StudyReading) -> StudyRecommendation | None:
+    """Return what the model of a noisy study believes to be best; None if its method has no model."""
+    study = load_study(study_name=reading.chosen.name, storage=reading.chosen.storage)
+    return study.recommendation() if isinstance(study.policy, Recommending) else None
+
+
+def _print_believed(
+    reading: StudyReading, believed: StudyRecommendation, observed: LedgerEntry, *, as_json: bool
+) -> None:
+    """Print the configuration that is believed best, what was observed of it, and the best observed trial."""
+    if as_json:
+        print(json.dumps({**asdict(believed), "observed": reading.described(observed)}, indent=2))
+        return
+    print(f"value  {short_text(believed.value)} ± {believed.std:.2g}  (believed; {runs_text(believed)})")
+    print(luck_text(believed, observed.trial))
+    print(text_table(["parameter", "value"], [[name, repr(value)] for name, value in believed.params.items()]))
 
 
 def trials(arguments: argparse.Namespace) -> int:
@@ -235,7 +267,8 @@ def trials(arguments: argparse.Namespace) -> int:
         return 0
     names = reading.problem.space.names
     limited = [limit.name for limit in reading.problem.constraints]
-    objectives, known = reading.problem.objectives, ("number", "state", "level", "fidelity", "cost")
+    repeat = ("repeat",) if reading.problem.noisy else ()
+    objectives, known = reading.problem.objectives, ("number", "state", "level", "fidelity", *repeat, "cost")
     values = [each.label for each in objectives] or ["value"]
     rows = [
         [

@@ -42,5 +42,11 @@ def _opened(arguments: argparse.Namespace) -> Study:
     """Return the study that the options name, with its method as far as it is known; create nothing."""
     chosen = ChosenStudy.of(arguments)
     method = arguments.method or (None if chosen.file is None else chosen.file.method)
-    made = None if method is None else method_of(method)
+    try:
+        made = None if method is None else method_of(method)
+    except ImportError:
+        if arguments.method:
+            raise
+        # An extra is missing: the record can be shown all the same.
+        made = None
     return load_study(study_name=chosen.name, storage=chosen.storage, method=made)

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from types import FrameType
 from typing import Any
 
@@ -136,6 +136,7 @@ def _opened(arguments: argparse.Namespace, chosen: ChosenStudy, *, must_exist: b
         constraints=file.constraints,
         feasible=feasible,
         early_stopping=file.early_stopping,
+        noisy=file.noisy,
     )
 
 
@@ -179,7 +180,7 @@ def _summary(study: Study, *, stopped: bool) -> dict[str, Any]:
         "interrupted": stopped,
         "trials": {"complete": len(history.done), "failed": len(history.failed), "pending": len(history.pending)},
         "spent": history.spent,
-        "best": None if best is None else {"number": best.number, "value": best.value, "params": study.best_params},
+        "best": None if best is None else _observed(study, best.number),
         **(_front(study) if study.problem.objectives else {}),
         # A user who stops a run should not have to wait for a fit.
         "recommendation": None if stopped else _recommended(study),
@@ -193,13 +194,18 @@ def _front(study: Study) -> dict[str, Any]:
     return {"front": front, "hypervolume": study.hypervolume()}
 
 
+def _observed(study: Study, number: int) -> dict[str, Any]:
+    trial = study.trials[number]
+    return {"number": number, "value": trial.value, "params": trial.params}
+
+
 def _recommended(study: Study) -> dict[str, Any] | None:
     try:
         found = study.recommendation()
     except (TypeError, ValueError):
         # The method has no surrogate, or there is no value to fit it to.
         return None
-    return {"params": found.params, "value": found.value, "std": found.std}
+    return asdict(found)
 
 
 def _report(found: dict[str, Any], arguments: argparse.Namespace, chosen: ChosenStudy) -> str:

@@ -44,6 +44,7 @@ STUDY_FIELDS: Mapping[str, Kinds] = {
     "early_stopping": (bool,),
     "directions": (list, dict),
     "reference_point": (list,),
+    "noisy": (bool,),
 }
 EVERY_KIND: Mapping[str, Kinds] = {"when": (dict,), "prior": (dict,)}
 PARAMETER_KINDS: Mapping[str, tuple[Callable[..., Parameter], Mapping[str, Kinds], tuple[str, ...]]] = {
@@ -94,6 +95,7 @@ class StudyFile:
     early_stopping: bool = False
     directions: Sequence[Direction] | Mapping[str, Direction] | None = None
     reference_point: Sequence[Number] | None = None
+    noisy: bool = False
     run: RunOptions = field(default_factory=RunOptions)
 
     @classmethod
@@ -154,6 +156,11 @@ def _study(source: TomlSource) -> StudyFile:
     source.build(
         ("study", "early_stopping"),
         lambda: Problem(space, ladder, maximise, early_stopping=stops, objectives=several),
+    )
+    noisy = study.get("noisy", False)
+    source.build(
+        ("study", "noisy"),
+        lambda: Problem(space, ladder, maximise, continues=continues, noisy=noisy, objectives=several),
     )
     run = source.table(("run",), source.values.get("run", {}), run_option_kinds())
     return StudyFile(

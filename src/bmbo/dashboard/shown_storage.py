@@ -12,8 +12,8 @@ from optuna.trial import FrozenTrial, TrialState
 from bmbo.dashboard.shown_trials import shown_trial, with_climbs
 from bmbo.ledger import Ledger
 from bmbo.ledger.attribute_keys import PREFIX
+from bmbo.ledger.marks import Marks
 from bmbo.ledger.optuna_private import trial_id
-from bmbo.ledger.stored_trials import Marks
 from bmbo.problem.spread_levels import ladder_text
 
 NOTE = re.compile(r"dashboard:(\d+:)?note_(ver|str:\d+)")

@@ -8,7 +8,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bmbo.ledger import attribute_keys as keys
 from bmbo.ledger import shown_owner
-from bmbo.ledger.stored_trials import Marks
+from bmbo.ledger.marks import Marks
 from bmbo.problem import Ladder
 
 LONGEST_ERROR = 200

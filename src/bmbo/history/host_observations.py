@@ -24,6 +24,7 @@ class Observations:
         level: of each point, [n].
         value: larger is better; NaN is a failure, [n].
         places: where each level lies between the roughest, 0, and the top, 1; empty where that is not known, [m].
+        noisy: whether a user says that a repeated run gives another value.
     """
 
     space: Space
@@ -32,6 +33,7 @@ class Observations:
     level: Integers
     value: Floats
     places: Floats = field(default_factory=lambda: np.zeros(0))
+    noisy: bool = False
 
     @classmethod
     def of(cls, history: History) -> "Observations":
@@ -45,6 +47,7 @@ class Observations:
             np.array([level for _, level, _ in seen], np.intp),
             np.array(values, np.float64),
             np.array(places_of(problem.ladder)),
+            problem.noisy,
         )
 
     @property

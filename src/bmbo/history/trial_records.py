@@ -226,6 +226,19 @@ class History:
         return History(problem, tuple(map(seen, self.trials)))
 
     @cached_property
+    def repeats(self) -> Mapping[int, int]:
+        """Return for each trial how many trials of the same configuration and level came before it; 0 is left out."""
+        counts: dict[tuple[tuple[float, ...], int], int] = {}
+        found: dict[int, int] = {}
+        for trial in self.trials:
+            key = (trial.query.unit, trial.query.level)
+            before = counts.get(key, 0)
+            counts[key] = before + 1
+            if before:
+                found[trial.number] = before
+        return found
+
+    @cached_property
     def at_top(self) -> tuple[TrialRecord, ...]:
         """Return the trials with a value at the top fidelity, without dropped ones."""
         return tuple(t for t in self.done if t.query.level == self.problem.ladder.top)

@@ -1,29 +1,6 @@
 """Draw parameters of a network from their posterior, by several methods behind one interface."""
 
-from bmbo.inference.density_maxima import DeepEnsemble, optimise
-from bmbo.inference.diagnostics import complaints, ess, rhat
-from bmbo.inference.hmc import AdaptiveHMC, PaperHMC
-from bmbo.inference.inference_interface import Inference, Info, Result, Target
-from bmbo.inference.mclmc import MCLMC, AdjustedMCLMC
-from bmbo.inference.nuts import NUTS
-from bmbo.inference.sghmc import SGHMC
-from bmbo.inference.variational import MeanField
+from bmbo.lazy_names import attach
 
-__all__ = [
-    "MCLMC",
-    "NUTS",
-    "SGHMC",
-    "AdaptiveHMC",
-    "AdjustedMCLMC",
-    "DeepEnsemble",
-    "Inference",
-    "Info",
-    "MeanField",
-    "PaperHMC",
-    "Result",
-    "Target",
-    "complaints",
-    "ess",
-    "optimise",
-    "rhat",
-]
+# Names are listed in the stub, and loaded when they are first used: all of them load JAX.
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

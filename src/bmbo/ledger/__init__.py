@@ -2,12 +2,12 @@
 
 from bmbo.ledger.full_disk import StorageFullError
 from bmbo.ledger.ledger import Ledger
+from bmbo.ledger.ledger_entries import ASKED, LedgerEntry, LedgerSnapshot, shown_owner
 from bmbo.ledger.outages import StorageAwayError
 from bmbo.ledger.owners import Owner, SilenceWatch
 from bmbo.ledger.passwords import without_passwords
 from bmbo.ledger.planner_lease import PlannerLease
 from bmbo.ledger.storages import Storage, file_of, folder_of, open_storage, redacted
-from bmbo.ledger.stored_trials import ASKED, LedgerEntry, LedgerSnapshot, shown_owner
 from bmbo.ledger.study_names import study_names
 
 __all__ = [

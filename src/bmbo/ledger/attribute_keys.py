@@ -65,7 +65,7 @@ APART = "bmbo:apart"
 """Attribute of a trial: whether it runs in another process than its owner, so that it does not end its owner."""
 
 TOLD_BY = "bmbo:told_by"
-"""Attribute of a trial: the attempt that gave its outcome, as `attempt_of` in `stored_trials.py` names it."""
+"""Attribute of a trial: the attempt that gave its outcome, as `attempt_of` in `ledger_entries.py` names it."""
 
 IMPORTED = "bmbo:imported"
 """Attribute of a trial: the key of the row of old results that it holds, so that no row is added twice."""

@@ -8,11 +8,12 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, json_to_distribution
 from optuna.trial import TrialState
-from sqlalchemy import Connection, Engine, Table, select
+from sqlalchemy import Connection, Engine, Table, exists, or_, select
 
+from bmbo.ledger.attribute_keys import WRITE_KEY
+from bmbo.ledger.ledger_entries import StoredTrial
 from bmbo.ledger.optuna_private import ENQUEUED, optuna_tables
 from bmbo.ledger.sqlite_files import READS
-from bmbo.ledger.stored_trials import StoredTrial
 from bmbo.ledger.trial_store import Changes
 
 CHUNK = 500
@@ -51,6 +52,39 @@ class DatabaseReader:
         with reading(self._engine) as connection:
             (found,) = self._details(connection, self._heads(connection, [trial_id]))
         return found
+
+    def state(self, trial_id: int) -> TrialState:
+        """Return the state of one trial as it is now."""
+        trials = self._tables.trials
+        with reading(self._engine) as connection:
+            return connection.execute(select(trials.c.state).where(trials.c.trial_id == trial_id)).scalar_one()
+
+    def oldest(self, states: Sequence[TrialState]) -> StoredTrial | None:
+        """Return the oldest trial that is in one of some states; None if there is none."""
+        trials = self._tables.trials
+        some = _heads(trials).where(trials.c.study_id == self._study_id, trials.c.state.in_(states))
+        with reading(self._engine) as connection:
+            row = connection.execute(some.order_by(trials.c.trial_id).limit(1)).first()
+            return None if row is None else self._details(connection, [row])[0]
+
+    def study_attributes(self) -> Mapping[str, Any]:
+        """Return the attributes of the study as they are now."""
+        with reading(self._engine) as connection:
+            return {key: json.loads(text) for key, text in self._study_attributes(connection)}
+
+    def is_bare(self) -> bool:
+        """Return whether the study has no attributes, and its trials neither parameters nor values."""
+        tables, trials = self._tables, self._tables.trials
+        system = tables.system_attributes
+        own = trials.c.study_id == self._study_id
+        held = (
+            own & (tables.params.c.trial_id == trials.c.trial_id),
+            own & (tables.values.c.trial_id == trials.c.trial_id),
+            own & (system.c.trial_id == trials.c.trial_id) & (system.c.key != WRITE_KEY),
+            tables.study_attributes.c.study_id == self._study_id,
+        )
+        with reading(self._engine) as connection:
+            return not connection.execute(select(or_(*(exists().where(each) for each in held)))).scalar_one()
 
     def changes(self) -> Changes:
         """Return what has changed since the last call; at the first call all."""
@@ -142,12 +176,12 @@ class DatabaseReader:
         columns = [table.c[name] for name in self._tables.read_columns[table.name]]
         if len(ids) < MANY:
             for some in chunks(ids):
-                yield from connection.execute(select(*columns).where(table.c.trial_id.in_(some)))
+                yield from connection.execute(select(*columns).where(table.c.trial_id.in_(some))).all()
             return
         trials, wanted = self._tables.trials, set(ids)
         ranged = (trials.c.study_id == self._study_id) & (trials.c.trial_id >= min(ids))
         within = select(*columns).where(table.c.trial_id.in_(select(trials.c.trial_id).where(ranged)))
-        for row in connection.execute(within):
+        for row in connection.execute(within).all():
             if row[0] in wanted:
                 yield row
 

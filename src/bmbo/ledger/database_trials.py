@@ -19,12 +19,12 @@ from sqlalchemy import Connection, Table, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from bmbo.ledger.attribute_keys import OWNER, WRITE_KEY
-from bmbo.ledger.database_reading import UNFINISHED, DatabaseReader, chunks, reading
+from bmbo.ledger.database_reading import CHUNK, UNFINISHED, DatabaseReader, chunks, reading
+from bmbo.ledger.ledger_entries import StoredTrial
 from bmbo.ledger.optuna_private import optuna_tables, wrapped_backend
 from bmbo.ledger.outages import with_retries
 from bmbo.ledger.sqlite_files import DURABLE
-from bmbo.ledger.stored_trials import StoredTrial
-from bmbo.ledger.trial_store import AnyStorage, Changes, Ending, TrialStore
+from bmbo.ledger.trial_store import AnyStorage, Attributes, Changes, Ending, TrialStore
 
 DIALECTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
@@ -78,29 +78,44 @@ class DatabaseTrials:
 
         return with_retries(write)
 
-    def claim(self, trial_id: int, attributes: Mapping[str, Any]) -> bool:
+    def state(self, trial_id: int) -> TrialState:
         """See `TrialStore`."""
-        trials, tried = self._tables.trials, False
-        waits = (trials.c.trial_id == trial_id) & (trials.c.state == TrialState.WAITING)
+        return with_retries(lambda: self._reader.state(trial_id))
 
-        def take() -> bool:
+    def oldest(self, states: Sequence[TrialState]) -> StoredTrial | None:
+        """See `TrialStore`."""
+        return with_retries(lambda: self._reader.oldest(states))
+
+    def study_attributes(self) -> Mapping[str, Any]:
+        """See `TrialStore`."""
+        return with_retries(self._reader.study_attributes)
+
+    def is_bare(self) -> bool:
+        """See `TrialStore`."""
+        return with_retries(self._reader.is_bare)
+
+    def claim(self, candidates: Sequence[int], attributes: Attributes) -> int | None:
+        """See `TrialStore`; a trial that another process is just about to take is passed over."""
+        trials, tried = self._tables.trials, False
+        waits = trials.c.state == TrialState.WAITING
+        first = select(trials.c.trial_id).where(trials.c.trial_id.in_(candidates[:CHUNK]), waits)
+        first = first.order_by(trials.c.trial_id).limit(1).with_for_update(skip_locked=True)
+        begins = update(trials).where(trials.c.trial_id == first.scalar_subquery(), waits).returning(trials.c.trial_id)
+
+        def take() -> int | None:
             nonlocal tried
             with self._writing() as connection:
-                begins = update(trials).where(waits).values(state=TrialState.RUNNING, datetime_start=_now())
-                if connection.execute(begins).rowcount:
-                    self._put(connection, trial_id, attributes)
-                    return True
                 # The answer to the first try may have been lost.
-                return tried and self._is_run_by(connection, trial_id, attributes.get(OWNER))
-
-        def take_and_remember() -> bool:
-            nonlocal tried
-            try:
-                return take()
-            finally:
+                taken = self._taken(connection, candidates, attributes) if tried else None
                 tried = True
+                if taken is None:
+                    now = begins.values(state=TrialState.RUNNING, datetime_start=_now())
+                    taken = connection.execute(now).scalar()
+                    if taken is not None:
+                        self._put(connection, taken, attributes(taken))
+                return taken
 
-        return with_retries(take_and_remember)
+        return with_retries(take)
 
     def note(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
         """See `TrialStore`."""
@@ -133,7 +148,8 @@ class DatabaseTrials:
         runs = (trials.c.trial_id == trial_id) & trials.c.state.in_(UNFINISHED)
 
         def write() -> None:
-            with self._writing(durable=True) as connection:
+            # Terms of office, which have nothing more to say, need not outlive a loss of power.
+            with self._writing(durable=bool(ending.attributes)) as connection:
                 ends = update(trials).where(runs).values(state=ending.state, datetime_complete=_now())
                 if not connection.execute(ends).rowcount:
                     raise UpdateFinishedTrialError(f"trial {trial_id} has ended")
@@ -159,6 +175,11 @@ class DatabaseTrials:
         text = connection.execute(select(table.c.value_json).where(is_owner)).scalar()
         runs = self._state(connection, trial_id) == TrialState.RUNNING
         return runs and (None if text is None else json.loads(text)) == owner
+
+    def _taken(self, connection: Connection, candidates: Sequence[int], attributes: Attributes) -> int | None:
+        """Return which of some trials runs for the owner that would take it now."""
+        mine = (each for each in candidates if self._is_run_by(connection, each, attributes(each).get(OWNER)))
+        return next(mine, None)
 
     def _lock_study(self, connection: Connection) -> None:
         """Let only one process at a time write new trials of the study, so that their numbers follow each other."""
@@ -279,19 +300,21 @@ def store_of(storage: BaseStorage, study_id: int) -> TrialStore:
     return AnyStorage(storage, study_id)
 
 
-def state_of(storage: BaseStorage, trial_id: int) -> TrialState:
-    """Return the state of any trial in a storage, as it is now."""
+def study_id_of(storage: BaseStorage, name: str) -> int:
+    """Return the id of a study, and raise KeyError if there is none; Optuna's own look waits for who writes."""
     backend = wrapped_backend(storage)
-    if not isinstance(backend, RDBStorage):
-        return with_retries(lambda: storage.get_trial(trial_id)).state
-    trials = optuna_tables().trials
-    asked = select(trials.c.state).where(trials.c.trial_id == trial_id)
+    if not isinstance(backend, RDBStorage) or backend.engine.dialect.name not in DIALECTS:
+        return with_retries(lambda: storage.get_study_id_from_name(name))
+    studies = optuna_tables().studies
 
-    def read() -> TrialState:
+    def read() -> int | None:
         with reading(backend.engine) as connection:
-            return connection.execute(asked).scalar_one()
+            return connection.execute(select(studies.c.study_id).where(studies.c.study_name == name)).scalar()
 
-    return with_retries(read)
+    found = with_retries(read)
+    if found is None:
+        raise KeyError(name)
+    return found
 
 
 def _attribute_rows(trial_id: int, attributes: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from bmbo.history import History
 from bmbo.ledger import stored_trials as mapping
 from bmbo.ledger.attribute_keys import RESUME_FROM
 from bmbo.ledger.checked_attributes import CheckedAttributes
-from bmbo.ledger.stored_trials import LedgerEntry, LedgerSnapshot, StoredTrial
+from bmbo.ledger.ledger_entries import LedgerEntry, LedgerSnapshot, StoredTrial
+from bmbo.ledger.marks import Marks
 from bmbo.ledger.trial_store import TrialStore
 from bmbo.problem import Problem
 
@@ -41,7 +42,7 @@ class KeptRecord:
         changes = self._trials.changes()
         if changes.attributes is not self._attributes:
             before, self._attributes = self._marks, changes.attributes
-            self._marks = mapping.Marks.of(changes.attributes)
+            self._marks = Marks.of(changes.attributes)
             for number in self._marks.beyond(before) & self._entries.keys():
                 self._entries[number] = self._marks.put_on(self._entries[number])
                 self._snapshot = None
@@ -68,5 +69,5 @@ class KeptRecord:
         self._trials = self._store()
         self._entries: dict[int, LedgerEntry] = {}
         self._attributes: Mapping[str, Any] | None = None
-        self._marks = mapping.Marks()
+        self._marks = Marks()
         self._snapshot: LedgerSnapshot | None = None

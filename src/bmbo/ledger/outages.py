@@ -125,12 +125,15 @@ def num_outages() -> int:
     return _waiting.num_outages
 
 
-def with_retries(call: Callable[[], T], seconds: float | None = None, opening: bool = False) -> T:
+def with_retries(
+    call: Callable[[], T], seconds: float | Callable[[BaseException], float] | None = None, opening: bool = False
+) -> T:
     """Return the result of a call to the storage, repeated with growing pauses while the storage is away.
 
     Args:
         call: calls the storage.
-        seconds: how long to wait; None for what `patient_for` says, or ten minutes.
+        seconds: how long to wait, or a function that says so for an error; None for what `patient_for` says, or ten
+            minutes.
         opening: whether the call opens the storage, so that more kinds of errors may be temporary. The last error is
             then raised as it is.
 
@@ -148,7 +151,8 @@ def with_retries(call: Callable[[], T], seconds: float | None = None, opening: b
                 raise StorageFullError(full_sentence(str(file), file)) from None
             if not _is_temporary(error, opening):
                 raise
-            place, until = getattr(error, "place", "the storage"), _waiting.ends(begun, seconds)
+            place = getattr(error, "place", "the storage")
+            until = _waiting.ends(begun, seconds(error) if callable(seconds) else seconds)
             now = time.monotonic()
             if now + pause > until:
                 if opening:

@@ -6,21 +6,23 @@ The right to plan is kept as terms of office: trials of a second study in the sa
 import contextlib
 import time
 from collections.abc import Callable
+from functools import cached_property
 
 import optuna
 from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from bmbo.ledger.allowed_names import LEASE_ENDING, lease_name
 from bmbo.ledger.attribute_keys import BEAT, OWNER
-from bmbo.ledger.database_trials import state_of
-from bmbo.ledger.optuna_private import trial_id
+from bmbo.ledger.database_reading import UNFINISHED
+from bmbo.ledger.database_trials import store_of, study_id_of
+from bmbo.ledger.ledger_entries import StoredTrial
 from bmbo.ledger.outages import with_retries
 from bmbo.ledger.owners import Owner, SilenceWatch, is_dead
 from bmbo.ledger.storages import quiet_optuna
-from bmbo.ledger.writing_once import claim_once
+from bmbo.ledger.trial_store import Ending, TrialStore
 from bmbo.problem import Number
 
 
@@ -55,7 +57,6 @@ class PlannerLease:
         self._name = lease_name(study_name)
         self._owner = owner
         self._watch = SilenceWatch(grace, clock)
-        self._study_id: int | None = None
         self._term: int | None = None
         self._beats = 0
 
@@ -70,18 +71,20 @@ class PlannerLease:
             return True
         # A term may have to be ended, and another one made, before one can be claimed.
         for _ in range(3):
-            study_id = with_retries(self._study)
-            term = _first_term(self._storage, study_id, (TrialState.WAITING, TrialState.RUNNING))
+            term = self._terms.oldest(UNFINISHED)
             if term is None:
-                template = optuna.trial.create_trial(state=TrialState.WAITING)
-                with_retries(lambda template=template: self._storage.create_new_trial(self._study(), template))
+                self._terms.create([optuna.trial.create_trial(state=TrialState.WAITING)])
             elif term.state == TrialState.WAITING:
                 return self._claim(term)
             elif self._is_abandoned(term):
-                self._end(term)
+                self._end(term.trial_id, TrialState.FAIL)
             else:
                 return False
         return False
+
+    def is_free(self) -> bool:
+        """Return whether no process plans now."""
+        return self._terms.oldest((TrialState.RUNNING,)) is None
 
     @property
     def term(self) -> int | None:
@@ -92,7 +95,7 @@ class PlannerLease:
         """Return whether this process still holds the lease according to the storage."""
         if self._term is None:
             return False
-        if state_of(self._storage, self._term) != TrialState.RUNNING:
+        if self._terms.state(self._term) != TrialState.RUNNING:
             self._term = None
         return self._term is not None
 
@@ -103,7 +106,7 @@ class PlannerLease:
             return
         self._beats += 1
         try:
-            with_retries(lambda: self._storage.set_trial_user_attr(term, BEAT, self._beats))
+            self._terms.note(term, {BEAT: self._beats})
         except UpdateFinishedTrialError:
             self._term = None
 
@@ -113,78 +116,53 @@ class PlannerLease:
             return
         term = self._term
         self._term = None
-        with contextlib.suppress(UpdateFinishedTrialError):
-            with_retries(lambda: self._storage.set_trial_state_values(term, TrialState.PRUNED))
+        self._end(term, TrialState.PRUNED)
 
-    def _claim(self, term: FrozenTrial) -> bool:
-        term_id = trial_id(term)
-        try:
-            if not claim_once(self._storage, term_id):
-                return False
-            with_retries(lambda: self._storage.set_trial_user_attr(term_id, OWNER, self._owner.text))
-        except UpdateFinishedTrialError:
-            return False
-        self._term = term_id
-        return True
+    def _claim(self, term: StoredTrial) -> bool:
+        self._term = self._terms.claim([term.trial_id], lambda _: {OWNER: self._owner.text})
+        return self._term is not None
 
-    def _is_abandoned(self, term: FrozenTrial) -> bool:
-        attributes = term.user_attrs
+    def _is_abandoned(self, term: StoredTrial) -> bool:
+        attributes = term.attributes
         silent = self._watch.is_silent(term.number, (attributes.get(OWNER), attributes.get(BEAT)))
         return silent or is_dead(attributes.get(OWNER))
 
-    def _end(self, term: FrozenTrial) -> None:
-        term_id = trial_id(term)
+    def _end(self, term: int, state: TrialState) -> None:
         with contextlib.suppress(UpdateFinishedTrialError):
-            with_retries(lambda: self._storage.set_trial_state_values(term_id, TrialState.FAIL))
+            self._terms.end(term, Ending(state, (), None, {}))
 
-    def _study(self) -> int:
-        """Return the id of the study that holds the terms; make that study if it does not exist."""
-        if self._study_id is None:
-            try:
-                self._study_id = self._storage.get_study_id_from_name(self._name)
-            except KeyError:
-                with quiet_optuna(), contextlib.suppress(DuplicatedStudyError):
-                    self._storage.create_new_study([StudyDirection.MINIMIZE], self._name)
-                self._study_id = self._storage.get_study_id_from_name(self._name)
-            _refuse_foreign(self._storage, self._study_id, self._name)
-        return self._study_id
+    @cached_property
+    def _terms(self) -> TrialStore:
+        """Return the study that holds the terms; make it if it does not exist."""
+        try:
+            study_id = study_id_of(self._storage, self._name)
+        except KeyError:
+            with quiet_optuna(), contextlib.suppress(DuplicatedStudyError):
+                with_retries(lambda: self._storage.create_new_study([StudyDirection.MINIMIZE], self._name))
+            study_id = study_id_of(self._storage, self._name)
+        terms = store_of(self._storage, study_id)
+        if not terms.is_bare():
+            raise ValueError(
+                f"the storage has a study {self._name!r} with results of its own, but under this name must be kept who "
+                f"plans the study {self._name.removesuffix(LEASE_ENDING)!r}: copy one of the two to another name or "
+                "storage"
+            )
+        return terms
 
 
-def current_term(storage: BaseStorage, study_name: str) -> FrozenTrial | None:
+def current_term(storage: BaseStorage, study_name: str) -> StoredTrial | None:
     """Return the term of the process that plans a study now, or None if no process does; change nothing."""
     try:
-        study_id = with_retries(lambda: storage.get_study_id_from_name(lease_name(study_name)))
+        study_id = study_id_of(storage, lease_name(study_name))
     except KeyError:
         # No process has ever planned this study.
         return None
-    return _first_term(storage, study_id, (TrialState.RUNNING,))
+    return store_of(storage, study_id).oldest((TrialState.RUNNING,))
 
 
 def delete_terms(storage: BaseStorage, study_name: str) -> None:
     """Delete the record of who planned a study, if there is one."""
     with contextlib.suppress(KeyError):
-        study_id = with_retries(lambda: storage.get_study_id_from_name(lease_name(study_name)))
-        if not _is_foreign(storage, study_id):
+        study_id = study_id_of(storage, lease_name(study_name))
+        if store_of(storage, study_id).is_bare():
             with_retries(lambda: storage.delete_study(study_id))
-
-
-def _refuse_foreign(storage: BaseStorage, study_id: int, name: str) -> None:
-    """Raise ValueError if a study that should hold terms holds something else."""
-    if _is_foreign(storage, study_id):
-        raise ValueError(
-            f"the storage has a study {name!r} with results of its own, but under this name must be kept who plans the "
-            f"study {name.removesuffix(LEASE_ENDING)!r}: copy one of the two to another name or storage"
-        )
-
-
-def _is_foreign(storage: BaseStorage, study_id: int) -> bool:
-    """Return whether a study holds something else than terms, which have no parameters and no values."""
-    if with_retries(lambda: storage.get_study_user_attrs(study_id)):
-        return True
-    trials = with_retries(lambda: storage.get_all_trials(study_id, deepcopy=False))
-    return any(trial.params or trial.values or trial.system_attrs for trial in trials)
-
-
-def _first_term(storage: BaseStorage, study_id: int, states: tuple[TrialState, ...]) -> FrozenTrial | None:
-    terms = with_retries(lambda: storage.get_all_trials(study_id, deepcopy=False, states=states))
-    return min(terms, key=lambda term: term.number, default=None)

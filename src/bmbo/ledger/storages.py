@@ -37,8 +37,8 @@ JOURNAL_SUFFIXES = (".log", ".journal")
 OPENING_SECONDS = 15.0
 """How long opening is tried: of processes that start together, one makes the tables and the others must wait."""
 
-SERVER_SECONDS = 60.0
-"""The same for a server, which may be restarting while workers start."""
+SERVER_SECONDS = 120.0
+"""The same for a server, which may be restarting while workers start, and for a file that another process locks."""
 
 CONNECT_SECONDS = 5
 """How long one try to reach a server of PostgreSQL lasts."""
@@ -169,7 +169,11 @@ def _opened(text: str) -> BaseStorage:
         raise ValueError("an SQLite database in memory cannot be shared between threads; for memory give storage=None")
     try:
         is_file = url.get_backend_name() == "sqlite"
-        return with_retries(lambda: _database(url), OPENING_SECONDS if is_file else SERVER_SECONDS, opening=True)
+
+        def patience(error: BaseException) -> float:
+            return OPENING_SECONDS if is_file and "locked" not in str(error) else SERVER_SECONDS
+
+        return with_retries(lambda: _database(url), patience, opening=True)
     except (ImportError, exc.NoSuchModuleError):
         driver = url.drivername
         extra = ": pip install bmbo[postgresql]" if driver == "postgresql+psycopg" else ""

@@ -3,32 +3,29 @@
 import math
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import cache, cached_property
-from typing import Any, Literal
+from functools import cache
+from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from bmbo.history import History, Outcome, Query, TrialRecord
+from bmbo.history import Outcome, Query, TrialRecord
 from bmbo.ledger.attribute_keys import (
     APART,
     BATCH,
     BEAT,
     CHECKPOINT,
     COST,
-    DROPPED,
     DUPLICATE_OF,
     ERROR,
     FIDELITY,
     IMPORTED,
     LEVEL,
-    LOST,
     MEASURED,
     OWNER,
     PREFIX,
-    REFUNDED,
     REPORTED,
     RESUME_FROM,
     RETRIES,
@@ -40,128 +37,12 @@ from bmbo.ledger.attribute_keys import (
     WRITE_KEY,
 )
 from bmbo.ledger.checked_attributes import CheckedAttributes
-from bmbo.ledger.optuna_private import VIOLATIONS, enqueued_params, trial_id
-from bmbo.ledger.owners import Owner
+from bmbo.ledger.ledger_entries import LedgerEntry, State, StoredTrial
+from bmbo.ledger.optuna_private import VIOLATIONS
 from bmbo.ledger.passwords import without_passwords
 from bmbo.problem import Problem, Space
 from bmbo.problem.foreign_spaces import to_optuna
 from bmbo.problem.number_checks import is_real
-
-ASKED = "asked"
-"""The owner of trials that a user asked for and runs: they send no sign of life and are never queued again."""
-
-State = Literal["waiting", "running", "complete", "failed", "dropped"]
-"""The states of a trial in the words of bmbo. A dropped trial was complete or failed before."""
-
-
-@dataclass(frozen=True)
-class StoredTrial:
-    """Hold what the ledger reads of a trial in a storage.
-
-    Attributes:
-        number: of the trial in its study.
-        trial_id: the id by which the storage knows it.
-        state: in Optuna's words.
-        params: its configuration.
-        attributes: its user attributes.
-        values: of all objectives; empty if there is nothing.
-        begun: local time of its start.
-        ended: local time of its end.
-    """
-
-    number: int
-    trial_id: int
-    state: TrialState
-    params: Mapping[str, Any]
-    attributes: Mapping[str, Any]
-    values: tuple[float, ...]
-    begun: datetime | None
-    ended: datetime | None
-
-    @classmethod
-    def of(cls, trial: FrozenTrial) -> "StoredTrial":
-        """Return what the ledger reads of a trial of Optuna."""
-        return cls(
-            trial.number,
-            trial_id(trial),
-            trial.state,
-            trial.params or enqueued_params(trial),
-            trial.user_attrs,
-            tuple(trial.values or ()),
-            trial.datetime_start,
-            trial.datetime_complete,
-        )
-
-
-@dataclass(frozen=True)
-class LedgerEntry:
-    """Hold a trial together with what only the ledger knows about it.
-
-    Attributes:
-        trial: number, query and outcome.
-        trial_id: the id by which Optuna's storage knows it.
-        state: waiting, running, complete, failed or dropped.
-        owner: the process that runs it.
-        beat: the newest sign of life of its owner, a count.
-        retries: how often it was queued again because its worker died, and the trial may have been the cause.
-        batch: the number of the batch in which it was planned.
-        duplicate_of: number of the trial that it repeats, if a second result arrived for that trial.
-        retry_of: number of the failed trial that it runs again.
-        begun: local time of its start.
-        ended: local time of its end.
-        apart: whether it runs in another process than its owner.
-        told_by: the attempt that gave its outcome.
-        imported: the key of the row of old results that it holds.
-        stopped_from: the level at which it was planned, if it was stopped early.
-        params: the configuration, with the very values that were given or chosen.
-        user_attrs: what a user noted on the trial.
-    """
-
-    trial: TrialRecord
-    trial_id: int
-    state: State
-    owner: str | None = None
-    beat: int = 0
-    retries: int = 0
-    batch: int | None = None
-    duplicate_of: int | None = None
-    retry_of: int | None = None
-    begun: datetime | None = None
-    ended: datetime | None = None
-    apart: bool = False
-    told_by: str | None = None
-    imported: str | None = None
-    stopped_from: int | None = None
-    params: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
-    user_attrs: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
-
-    @property
-    def resume_from(self) -> int | None:
-        """Return the number of the trial whose checkpoint it continues."""
-        return self.trial.resumed_from
-
-
-@dataclass(frozen=True)
-class LedgerSnapshot:
-    """Hold everything that the ledger contained when it was read."""
-
-    history: History
-    entries: tuple[LedgerEntry, ...]
-
-    @cached_property
-    def waiting(self) -> tuple[LedgerEntry, ...]:
-        """Return the trials that any process may claim."""
-        return tuple(entry for entry in self.entries if entry.state == "waiting")
-
-    @cached_property
-    def running(self) -> tuple[LedgerEntry, ...]:
-        """Return the trials that runs have claimed, without those that a user asked for."""
-        return tuple(entry for entry in self.entries if entry.state == "running" and entry.owner != ASKED)
-
-    @cached_property
-    def next_batch(self) -> int:
-        """Return the number of the next batch."""
-        return 1 + max((entry.batch for entry in self.entries if entry.batch is not None), default=-1)
 
 
 def trial_template(
@@ -265,8 +146,7 @@ def entry_from_trial(problem: Problem, stored: StoredTrial) -> LedgerEntry:
     """
     checked = CheckedAttributes(stored.number, stored.attributes)
     try:
-        params = problem.space.exact(stored.params)
-        unit = problem.space.encode(params)
+        params, unit = problem.space.exact_at(stored.params)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"trial {stored.number} in the storage is none of this study's space, was it made by Optuna? {error}"
@@ -339,46 +219,6 @@ def _level(problem: Problem, stored: StoredTrial, checked: CheckedAttributes) ->
     return level
 
 
-@dataclass(frozen=True)
-class Marks:
-    """Hold the numbers of trials that were dropped, whose cost was given back, and whose checkpoint is gone."""
-
-    dropped: frozenset[int] = frozenset()
-    refunded: frozenset[int] = frozenset()
-    lost: frozenset[int] = frozenset()
-
-    @classmethod
-    def of(cls, attributes: Mapping[str, Any]) -> "Marks":
-        """Return the marks among the attributes of a study."""
-        found: dict[str, set[int]] = {DROPPED: set(), REFUNDED: set(), LOST: set()}
-        for key in attributes:
-            name, _, number = key.rpartition(":")
-            if name in found:
-                if not number.isdecimal():
-                    raise ValueError(f"the study was changed by something else than bmbo: it has an attribute {key!r}")
-                found[name].add(int(number))
-        return cls(frozenset(found[DROPPED]), frozenset(found[REFUNDED]), frozenset(found[LOST]))
-
-    def beyond(self, other: "Marks") -> frozenset[int]:
-        """Return the numbers of the trials whose marks differ from others."""
-        return (self.dropped ^ other.dropped) | (self.refunded ^ other.refunded) | (self.lost ^ other.lost)
-
-    def put_on(self, entry: LedgerEntry) -> LedgerEntry:
-        """Return an entry with its marks; an entry that has not finished has none."""
-        trial = entry.trial
-        dropped, refunded, lost = (trial.number in marks for marks in (self.dropped, self.refunded, self.lost))
-        if trial.outcome is None or not (dropped or refunded or lost):
-            return entry
-        outcome = replace(trial.outcome, checkpoint=False) if lost else trial.outcome
-        marked = replace(trial, outcome=outcome, dropped=dropped, refunded=refunded)
-        return replace(entry, trial=marked, state="dropped" if dropped else entry.state)
-
-
-def mark_key(name: str, number: int) -> str:
-    """Return the key of the attribute that marks a trial; `name` is `DROPPED`, `REFUNDED` or `LOST`."""
-    return f"{name}:{number}"
-
-
 def _outcome(problem: Problem, stored: StoredTrial, checked: CheckedAttributes, level: int) -> Outcome:
     price = problem.ladder[level].cost
     cost = checked.amount(COST, 0.0 if price == "measure" else float(price))
@@ -409,19 +249,6 @@ def _measured(problem: Problem, checked: CheckedAttributes) -> tuple[float, ...]
     if stored and not is_whole:
         checked.refuse(MEASURED, f"a number for each of {names}")
     return tuple(float(stored[name]) for name in names) if stored else ()
-
-
-def attempt_of(owner: str, entry: LedgerEntry) -> str:
-    """Return a name for one attempt at a trial: of this owner, after so many deaths."""
-    return f"{owner}#{entry.retries}"
-
-
-def shown_owner(owner: str) -> str:
-    """Return the owner of a trial for people to read: machine and process."""
-    known = Owner.of(owner)
-    if known is None:
-        return "you (by ask)" if owner == ASKED else owner
-    return f"{known.host.partition('/')[0]}:{known.pid}"
 
 
 @cache

@@ -15,6 +15,9 @@ from bmbo.problem.objectives import checked_objective
 FORMAT = 1
 """The version of everything that is stored; this version of bmbo reads no other."""
 
+FLAGS = ("continues", "early_stopping", "noisy")
+"""What a study can be made with, yes or no."""
+
 DAMAGED = "something else than bmbo changed it; go on with a backup of the storage"
 
 
@@ -52,6 +55,8 @@ class StudyDefinition:
             used["early_stopping"] = True
         if self.problem.objectives:
             used["objectives"] = [vars(objective) for objective in self.problem.objectives]
+        if self.problem.noisy:
+            used["noisy"] = True
         return {
             "format": FORMAT,
             "version": _version(),
@@ -84,7 +89,7 @@ class StudyDefinition:
             # Studies that were made before training could continue do not have it.
             limits = tuple(checked_constraint(**limit) for limit in described.get("constraints", ()))
             feasible = Feasible.known_as(described["feasible"]) if "feasible" in described else None
-            flags = {name: described[name] for name in ("continues", "early_stopping") if name in described}
+            flags = {name: described[name] for name in FLAGS if name in described}
             maximise = direction == "maximize"
             several = tuple(checked_objective(**each) for each in described.get("objectives", ()))
             problem = Problem(
@@ -123,7 +128,7 @@ def difference(stored: Problem, given: Problem) -> str | None:
         return aims
     if repr(stored.ladder) != repr(given.ladder):
         return f"its fidelities are {_ladder_text(stored.ladder)}, not {_ladder_text(given.ladder)}"
-    for flag in ("continues", "early_stopping"):
+    for flag in FLAGS:
         before, now = getattr(stored, flag), getattr(given, flag)
         if before != now:
             return f"it was made with {flag}={before}, not {flag}={now}"

@@ -4,7 +4,7 @@
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,9 +12,9 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
-from bmbo.ledger.attribute_keys import OWNER
+from bmbo.ledger.attribute_keys import OWNER, WRITE_KEY
+from bmbo.ledger.ledger_entries import StoredTrial
 from bmbo.ledger.outages import with_retries
-from bmbo.ledger.stored_trials import StoredTrial
 from bmbo.ledger.writing_once import claim_once, write_once
 
 
@@ -50,6 +50,10 @@ class Ending:
     system: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+Attributes = Callable[[int], Mapping[str, Any]]
+"""What is written with the start of a trial, by its id."""
+
+
 @runtime_checkable
 class TrialStore(Protocol):
     """Read and write the trials of one study. A trial that has ended never changes."""
@@ -67,6 +71,22 @@ class TrialStore(Protocol):
         """Return one trial as it is now."""
         ...
 
+    def state(self, trial_id: int) -> TrialState:
+        """Return the state of one trial as it is now."""
+        ...
+
+    def oldest(self, states: Sequence[TrialState]) -> StoredTrial | None:
+        """Return the oldest trial that is in one of some states; None if there is none."""
+        ...
+
+    def study_attributes(self) -> Mapping[str, Any]:
+        """Return the attributes of the study as they are now."""
+        ...
+
+    def is_bare(self) -> bool:
+        """Return whether the study has no attributes, and its trials neither parameters nor values."""
+        ...
+
     def create(self, templates: Sequence[FrozenTrial], term: int | None = None, after: int | None = None) -> list[int]:
         """Write new trials and return their numbers.
 
@@ -77,8 +97,15 @@ class TrialStore(Protocol):
         """
         ...
 
-    def claim(self, trial_id: int, attributes: Mapping[str, Any]) -> bool:
-        """Begin a trial that waits, and return whether it worked: of several processes that try, only one succeeds."""
+    def claim(self, candidates: Sequence[int], attributes: Attributes) -> int | None:
+        """Begin the first of some trials that still waits, and return its id; None if none of them waits any more.
+
+        Of several processes that try, only one begins a trial.
+
+        Args:
+            candidates: the ids of the trials, in their order.
+            attributes: returns what is written with the start of a trial, the owner among it.
+        """
         ...
 
     def note(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
@@ -111,7 +138,7 @@ class AnyStorage:
 
     def changes(self) -> Changes:
         """See `TrialStore`."""
-        attributes = with_retries(lambda: self._storage.get_study_user_attrs(self._study_id))
+        attributes = self.study_attributes()
         found = with_retries(lambda: self._storage.get_all_trials(self._study_id, deepcopy=False))
         known, self._seen = self._seen, list(found)
         pairs = zip(found, known, strict=False)
@@ -121,6 +148,26 @@ class AnyStorage:
     def trial(self, trial_id: int) -> StoredTrial:
         """See `TrialStore`."""
         return StoredTrial.of(with_retries(lambda: self._storage.get_trial(trial_id)))
+
+    def state(self, trial_id: int) -> TrialState:
+        """See `TrialStore`."""
+        return with_retries(lambda: self._storage.get_trial(trial_id)).state
+
+    def oldest(self, states: Sequence[TrialState]) -> StoredTrial | None:
+        """See `TrialStore`."""
+        found = with_retries(lambda: self._storage.get_all_trials(self._study_id, deepcopy=False, states=tuple(states)))
+        first = min(found, key=lambda trial: trial.number, default=None)
+        return None if first is None else StoredTrial.of(first)
+
+    def study_attributes(self) -> Mapping[str, Any]:
+        """See `TrialStore`."""
+        return with_retries(lambda: self._storage.get_study_user_attrs(self._study_id))
+
+    def is_bare(self) -> bool:
+        """See `TrialStore`."""
+        trials = with_retries(lambda: self._storage.get_all_trials(self._study_id, deepcopy=False))
+        holds = any(trial.params or trial.values or trial.system_attrs.keys() - {WRITE_KEY} for trial in trials)
+        return not holds and not self.study_attributes()
 
     def create(self, templates: Sequence[FrozenTrial], term: int | None = None, after: int | None = None) -> list[int]:
         """See `TrialStore`; the last trials of several may be refused."""
@@ -132,15 +179,17 @@ class AnyStorage:
             numbers.append(with_retries(lambda made=made: self._storage.get_trial(made)).number)
         return numbers
 
-    def claim(self, trial_id: int, attributes: Mapping[str, Any]) -> bool:
+    def claim(self, candidates: Sequence[int], attributes: Attributes) -> int | None:
         """See `TrialStore`."""
-        try:
-            if not claim_once(self._storage, trial_id):
-                return False
-            self.note(trial_id, attributes)
-        except UpdateFinishedTrialError:
-            return False
-        return True
+        for place, trial_id in enumerate(candidates):
+            # Others are about to take the same trials: a look costs less than a try.
+            if place and self.state(trial_id) != TrialState.WAITING:
+                continue
+            with contextlib.suppress(UpdateFinishedTrialError):
+                if claim_once(self._storage, trial_id):
+                    self.note(trial_id, attributes(trial_id))
+                    return trial_id
+        return None
 
     def note(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
         """See `TrialStore`."""

@@ -5,8 +5,8 @@ Every method can be given to a study:
     >>> study = bmbo.create_study(..., method=bmbo.methods.mf_mes())
 """
 
-import lazy_loader
+from bmbo.lazy_names import attach
 
 # Names are listed in the stub, and loaded when they are first used: whoever uses none of the methods of `jax_methods`
 # does not wait for JAX.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

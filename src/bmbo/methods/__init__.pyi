@@ -7,11 +7,10 @@ from .jax_methods import (
     mf_gp_ucb,
     mf_mes,
     mf_mes_batch,
-    random_search,
     sf_batch,
     shtl,
 )
-from .numpy_methods import screening
+from .numpy_methods import random_search, screening
 
 __all__ = [
     "bmbo_darn",

@@ -13,7 +13,7 @@ from bmbo.acquisition.upper_confidence_bound import UpperConfidence
 from bmbo.inference import Inference
 from bmbo.inference.by_name import InferenceName, make_inference
 from bmbo.methods.remembered import remembered
-from bmbo.policies import Bayes, OnDevice, Random, TopOnly, WarmStart
+from bmbo.policies import Bayes, OnDevice, TopOnly, WarmStart
 from bmbo.policies.device_and_cache import Device, PlanningOnDevice
 from bmbo.policies.first_queries import ClimbingStart, RandomStart
 from bmbo.protocols import Select, Surrogate
@@ -94,12 +94,6 @@ def bmbo_mixture(*, num_startup: int | None = None, device: Device = "auto") -> 
     """
     surrogate = BySize(Mixture((AutoRegressiveGP(), CoregionalGP())), Darn.preset("default"))
     return _ours(surrogate, num_startup, device)
-
-
-@remembered
-def random_search() -> Random:
-    """Return uniform random search at the top fidelity."""
-    return Random()
 
 
 @remembered

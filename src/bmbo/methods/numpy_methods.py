@@ -2,7 +2,7 @@
 
 from bmbo.acquisition.look_or_evaluate import LookOrEvaluate
 from bmbo.methods.remembered import remembered
-from bmbo.policies import Screening
+from bmbo.policies import Random, Screening
 from bmbo.policies.ladder_start import LadderStart
 from bmbo.surrogates.by_number_of_levels import ByNumberOfLevels
 
@@ -23,3 +23,9 @@ def screening(*, start_share: float = 0.06, looks: bool = True) -> Screening:
         >>> study = bmbo.create_study(..., method=bmbo.screening())
     """
     return Screening(ByNumberOfLevels(), LookOrEvaluate(looks=looks), LadderStart(share=start_share))
+
+
+@remembered
+def random_search() -> Random:
+    """Return uniform random search at the top fidelity."""
+    return Random()

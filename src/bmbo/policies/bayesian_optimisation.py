@@ -13,7 +13,7 @@ from bmbo.acquisition.expected_improvement import Improvement
 from bmbo.acquisition.recommendation import recommend
 from bmbo.history import History, Query
 from bmbo.policies.first_queries import RandomStart, Start
-from bmbo.policies.random_search import random_queries
+from bmbo.policies.keyed_queries import keyed_queries
 from bmbo.policies.remaining_budget import Remaining, RunLimits
 from bmbo.policies.warm_started_fits import Learned, Learner
 from bmbo.problem import Problem
@@ -101,10 +101,10 @@ class Bayes:
 def _random(key: PRNGKeyArray, history: History, levels: Sequence[int], left: Remaining) -> list[Query]:
     """Return random queries at some levels as far as they are allowed; if none is, a random query at the top."""
     first, top = len(history.trials), history.problem.ladder.top
-    queries = left.allowed(random_queries(key, history.problem, first, levels))
+    queries = left.allowed(keyed_queries(key, history.problem, first, levels))
     if queries or not levels:
         return queries
-    return left.allowed(random_queries(key, history.problem, first, [top]))
+    return left.allowed(keyed_queries(key, history.problem, first, [top]))
 
 
 def _is_finite(posterior: Posterior) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 from bmbo.history import History, Query
 from bmbo.history.host_observations import Observations
 from bmbo.history.same_point import point_key
+from bmbo.policies.keyed_queries import keyed_queries
 from bmbo.policies.ladder_start import LadderStart
-from bmbo.policies.random_search import random_queries
 from bmbo.policies.remaining_budget import RunLimits
 from bmbo.problem import Problem
 
@@ -54,7 +54,7 @@ class RandomStart:
         num_levels = history.problem.ladder.num_levels
         levels = [level for level in range(num_levels) for _ in range(self.num_startup - asked.count(level))]
         key_startup, _, _ = jax.random.split(jax.random.key(seed), 3)
-        return random_queries(key_startup, history.problem, len(history.trials), levels[:num])
+        return keyed_queries(key_startup, history.problem, len(history.trials), levels[:num])
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def learned(
     problem = history.problem
     fails = ~np.isfinite(observations.value)
     learns_failures = learns_failures and bool(fails.any())
-    if not problem.demands and not learns_failures:
+    if not problem.constraints and problem.feasible is None and not learns_failures:
         posteriors, carry = surrogate.fit(observations, carry)
         return posteriors, None, carry
     known = carry if isinstance(carry, Carried) else Carried(carry)

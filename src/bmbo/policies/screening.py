@@ -17,6 +17,7 @@ from bmbo.acquisition.fading_prior import FadingPrior
 from bmbo.acquisition.feasibility import Allowed
 from bmbo.acquisition.few_of_many_levels import FewLevels
 from bmbo.acquisition.look_or_evaluate import Belief, LookOrEvaluate, Taken
+from bmbo.acquisition.run_again import offer_to_run_again
 from bmbo.history import History, Query
 from bmbo.history.host_observations import Floats, Integers, Observations
 from bmbo.history.prices import Prices
@@ -78,7 +79,7 @@ class Screening:
     @property
     def handles(self) -> frozenset[str]:
         """See `Demanding`."""
-        return frozenset({"constraints", "feasible", "directions"})
+        return frozenset({"constraints", "feasible", "directions", "noisy"})
 
     def start_sizes(self, problem: Problem) -> tuple[int, ...]:
         """See `Starting`."""
@@ -138,6 +139,7 @@ class _Batch:
         self.choices: list[Choice] = []
         self.space, self.prices = history.problem.space, history.prices
         self.continues, self.costs = history.problem.continues, self.prices.costs
+        self.noisy = history.problem.noisy
         self.top = len(self.costs) - 1
         self.observations = observations_of(history)
         self.in_flight = [(np.asarray(t.query.unit, np.float64), t.query.level) for t in history.pending]
@@ -248,7 +250,15 @@ class _Batch:
         choose = self.policy.choose
         if belief.front is not None:
             choose = replace(choose, num_points=FRONT_POINTS, num_asked=FRONT_ASKED)
-        return choose.offers(self.rng, belief, self.space, prices.costs, taken=taken, remaining=self._remaining)
+        if self.noisy:  # below the top, a second look may be worth it
+            taken = {(key, level) for key, level in taken if level == belief.top}
+        found = choose.offers(self.rng, belief, self.space, prices.costs, taken=taken, remaining=self._remaining)
+        again = offer_to_run_again(belief, prices.costs[belief.top]) if self.noisy else None
+        if again is None:
+            return found
+        # Where everything was evaluated, what is offered is a known point too.
+        is_new = (point_key(np.array(found[0].unit)), belief.top) not in taken
+        return found if is_new and found[0].gain >= again.gain else [again, *found[1:]]
 
     def _learned(self) -> Belief:
         """Return what is believed, with outcomes imagined of all that is in flight."""
@@ -274,7 +284,7 @@ class _Batch:
         posteriors, feasibility, self.carry = learned(
             policy.surrogate, self.history, self.observations, self.carry, learns_failures=policy.learns_failures
         )
-        return Belief.of(posteriors, self.top, feasibility, weigh)
+        return Belief.of(posteriors, self.top, feasibility, weigh, noisy=self.noisy)
 
     def _random(self) -> Floats:
         """Return a random point, one that was not asked at the top if a few tries find one."""

@@ -11,4 +11,5 @@ def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]
         return f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
 
     body = "".join(row(cells, "td") for cells in rows)
-    return f"<table><caption>{escape(title)}</caption>{row(head, 'th') if head else ''}{body}</table>"
+    # No caption, which would be as narrow as the table.
+    return f"<p>{escape(title)}</p><table>{row(head, 'th') if head else ''}{body}</table>"

@@ -22,6 +22,7 @@ class Problem:
         feasible: which configurations may be run at all; None for all.
         early_stopping: whether trials that report bad values on their way are stopped.
         objectives: all objectives if there are several; empty for one.
+        noisy: whether the same configuration gives another value each time, so that it may be run again.
     """
 
     space: Space
@@ -32,6 +33,7 @@ class Problem:
     feasible: Feasible | None = None
     early_stopping: bool = False
     objectives: tuple[Objective, ...] = ()
+    noisy: bool = False
 
     def __post_init__(self) -> None:
         self._check_objectives()
@@ -41,6 +43,13 @@ class Problem:
             raise ValueError(
                 f"early_stopping=True needs a lower fidelity at which a trial can stop, got only "
                 f"{self.ladder[0].name!r}; add a cheaper fidelity or leave early_stopping out"
+            )
+        if not isinstance(self.noisy, bool):
+            raise TypeError(f"noisy must be True or False, got {self.noisy!r}")
+        if self.noisy and self.continues is True:
+            raise ValueError(
+                "noisy=True does not go with continues=True: a second run of a configuration would go on from the "
+                "checkpoint of the first, and repeat its luck; leave one of them out"
             )
         if not isinstance(self.continues, bool):
             raise TypeError(f"continues must be True or False, got {self.continues!r}")
@@ -63,6 +72,11 @@ class Problem:
             return
         if len(self.objectives) == 1 or self.objectives[0].maximise != self.maximise:
             raise ValueError("objectives are two or more, and the first has the direction of the problem")
+        if self.noisy is True:
+            raise ValueError(
+                "noisy=True does not go with several objectives: which of two noisy fronts is better cannot be told "
+                "yet; leave noisy out, or let the objective return means of several runs"
+            )
         if self.early_stopping is True:
             raise ValueError(
                 "early_stopping=True compares one value with that of others, and this study has "
@@ -82,7 +96,12 @@ class Problem:
     @property
     def demands(self) -> frozenset[str]:
         """Return what a method must know of beyond a space, fidelities and one direction, by the names of arguments."""
-        given = {"constraints": self.constraints, "feasible": self.feasible, "directions": self.objectives}
+        given = {
+            "constraints": self.constraints,
+            "feasible": self.feasible,
+            "directions": self.objectives,
+            "noisy": self.noisy,
+        }
         return frozenset(name for name, value in given.items() if value)
 
     def allows(self, unit: Sequence[float]) -> bool:

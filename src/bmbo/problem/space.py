@@ -57,17 +57,17 @@ class Space:
         """Return the conditions of the parameters; None if all of them always exist."""
         return ConditionTree.of(self.params, self.blocks)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Return the names of the parameters."""
         return tuple(name for name, _ in self.params)
 
-    @property
+    @cached_property
     def dim(self) -> int:
         """Return the number of coordinates of the cube: d."""
         return sum(param.dim for _, param in self.params)
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[slice, ...]:
         """Return the coordinates of each parameter, in the order of the parameters."""
         ends = tuple(accumulate(param.dim for _, param in self.params))
@@ -96,13 +96,13 @@ class Space:
         unknown = [name for name in config if name not in self.names]
         if missing or unknown:
             raise ValueError(f"a configuration needs {list(self.names)}, got missing {missing}, unknown {unknown}")
-        unit: tuple[float, ...] = ()
+        unit: list[float] = []
         for name, param in self.params:
             try:
-                unit += param.encode(config[name])
+                unit.extend(param.encode(config[name]))
             except (TypeError, ValueError) as error:
                 raise type(error)(f"parameter {name!r}: {error}") from None
-        return unit
+        return tuple(unit)
 
     def _encoded(self, config: Mapping[str, Any], tree: ConditionTree) -> tuple[float, ...]:
         """Return the point of a configuration that holds what exists beside its other values, and nothing else."""
@@ -135,9 +135,18 @@ class Space:
 
         A point of the cube cannot say every value: decoded, a value may differ in its last digits.
         """
-        decoded = self.decode(self.encode(config))
-        is_free = {name for name, param in self.params if isinstance(param, Float) and param.step is None}
-        return {name: float(config[name]) if name in is_free else value for name, value in decoded.items()}
+        return self.exact_at(config)[0]
+
+    def exact_at(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[float, ...]]:
+        """Return what `exact` returns, and its point of the cube."""
+        unit = self.encode(config)
+        decoded, free = self.decode(unit), self._free
+        return {name: float(config[name]) if name in free else value for name, value in decoded.items()}, unit
+
+    @cached_property
+    def _free(self) -> frozenset[str]:
+        """Return the names of the parameters whose values a point may not say to the last digit."""
+        return frozenset(name for name, param in self.params if isinstance(param, Float) and param.step is None)
 
     def decode(self, unit: Sequence[float]) -> dict[str, Any]:
         """Return the configuration that is run for a point of the cube, or for the nearest point if it lies outside."""

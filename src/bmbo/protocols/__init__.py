@@ -5,8 +5,8 @@ points in a set, s draws, c chains, p parameters of one draw, r restarts, b rows
 futures.
 """
 
-import lazy_loader
+from bmbo.lazy_names import attach
 
 # A name is loaded when it is first used: JAX then loads only with `drawn_functions`. The stub beside this file, with
 # the ending .pyi, is the list of the names, for Python as for type checkers.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

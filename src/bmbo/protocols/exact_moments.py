@@ -53,11 +53,14 @@ class WeightedPosteriors:
         parts: the posteriors; all have seen the same observations.
         weights: of the parts; their sum is 1.
         restore: maps standardised values of the top level to values in the objective's unit, where larger is better.
+        units: what one standardised unit is in the objective's unit near good values, for each level; NaN or None where
+            that is not known.
     """
 
     parts: tuple[ExactPosterior, ...]
     weights: Floats
     restore: Callable[[Floats], Floats]
+    units: tuple[float, ...] | None = None
 
     def moments(self, unit: Floats, level: int) -> tuple[Floats, Floats]:
         """Return means [q] and variances [q] over all models at points [q d] of one level, if nothing is imagined."""

@@ -1,6 +1,7 @@
 """Say in words what came out of a study."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from bmbo.history import TrialRecord
 from bmbo.history.continued_share import ContinuedShare
+from bmbo.history.repeated_runs import standard_error
 from bmbo.history.same_point import same_configuration
 from bmbo.problem.likely import prior_text
 from bmbo.problem.spread_levels import ladder_text
@@ -26,12 +28,14 @@ class Headline:
         best: what the best observed trial is, in a sentence.
         recommended: what is recommended and why; None if the method recommends nothing.
         configurations: for each parameter its name, its best observed value and its recommended value.
+        believed_first: whether the recommendation comes before the best observed trial, because values are noisy.
     """
 
     facts: tuple[tuple[str, str], ...]
     best: str
     recommended: str | None
     configurations: tuple[tuple[str, str, str], ...]
+    believed_first: bool = False
 
 
 def headline_of(data: ReportData, view: ModelView | None) -> Headline:
@@ -42,6 +46,7 @@ def headline_of(data: ReportData, view: ModelView | None) -> Headline:
         _best_text(data, best),
         None if found is None else _recommended_text(data, found, best, view),
         _configurations(data, best, found),
+        data.problem.noisy and found is not None,
     )
 
 
@@ -55,6 +60,8 @@ def _facts(data: ReportData) -> tuple[tuple[str, str], ...]:
     if data.problem.objectives:
         goal = " and ".join(f"{'large' if own.maximise else 'small'} {own.label}" for own in data.problem.objectives)
     parts = [f"{len(history.done)} with a value", f"{len(history.failed)} failed", f"{len(history.pending)} in flight"]
+    if refunded := sum(trial.refunded for trial in history.trials):
+        parts.append(f"{refunded} given back, which limits do not count")
     stopped = sum(entry.stopped_from is not None for entry in data.entries)
     reports = sum(len(known) for known in history.reports.values())
     on_the_way = (("Reported on the way", f"{reports} values, and {stopped} trials stopped early"),) if reports else ()
@@ -70,11 +77,20 @@ def _facts(data: ReportData) -> tuple[tuple[str, str], ...]:
         ("Cost", f"{short_number(history.spent)}{limit}{unit} spent{share}"),
         ("Trials", f"{len(history.trials)}{most}: {', '.join(parts)}"),
         *continued,
+        *_noise(data),
         *_constraints(data),
         *on_the_way,
         ("Kept in", data.storage),
         ("Page made", f"{data.made:%Y-%m-%d %H:%M}"),
     )
+
+
+def _noise(data: ReportData) -> tuple[tuple[str, str], ...]:
+    """Return how many trials ran a configuration again, where values are noisy."""
+    if not data.problem.noisy:
+        return ()
+    again = len(data.history.repeats)
+    return (("Noisy", f"{again} of {len(data.history.trials)} trials ran a configuration again"),)
 
 
 def _constraints(data: ReportData) -> tuple[tuple[str, str], ...]:
@@ -111,6 +127,8 @@ def _recommended_text(data: ReportData, found: Recommendation, best: TrialRecord
     at_top = [trial for trial in data.history.at_top if data.history.keeps_constraints(trial)]
     unit = _recorded(data, found)
     runs = [trial for trial in at_top if same_configuration(trial.query.unit, unit)]
+    if data.problem.noisy and runs:
+        return _noisy_text(data, runs, best, predicted, view)
     if any(trial.number == best.number for trial in runs):
         return f"The recommendation is the best observed configuration; {predicted} is expected of it."
     value = short_number(best.value)
@@ -126,6 +144,27 @@ def _recommended_text(data: ReportData, found: Recommendation, best: TrialRecord
     is_better = data.problem.sign * (found.mean - best.value) > 0
     why = f"better than the best observed {value}" if is_better else f"here {luck}"
     return f"The recommendation has not been run at the top. {predicted} is expected of it: {why}."
+
+
+def _noisy_text(
+    data: ReportData, runs: Sequence[TrialRecord], best: TrialRecord, predicted: str, view: ModelView | None
+) -> str:
+    """Return what is recommended where values are noisy: what is believed, how often it was run, and what luck did."""
+    values = [trial.value for trial in runs if trial.value is not None]
+    error = standard_error(data.history, runs)
+    known = "" if error is None else f" (standard error {short_number(error)})"
+    times = "once" if len(runs) == 1 else f"{len(runs)} times"
+    mean = short_number(math.fsum(values) / len(values))
+    text = f"{predicted} is believed of the recommendation. It was run {times} at the top, which gave {mean}"
+    text += "" if len(runs) == 1 else f" on average{known}"
+    if any(trial.number == best.number for trial in runs):
+        return f"{text}; one of these runs is the best observed."
+    value = short_number(best.value or 0.0)
+    if view is None or not data.is_own_model:
+        return f"{text}. Trial {best.number} gave {value}, but the model takes a part of that for luck."
+    there = view.at_top(np.asarray([best.query.unit], np.float64))
+    believed = short_number(float(there.mean[0]))
+    return f"{text}. Trial {best.number} gave {value}, but the model takes that for luck and believes {believed} of it."
 
 
 def _configurations(

@@ -18,6 +18,7 @@ from bmbo.report.model_view import (
     level_correlations,
     shared_points,
 )
+from bmbo.report.noise_table import HEAD, noise_notes, noise_of
 from bmbo.report.progress_figure import hidden_dots, progress_figure, progress_of
 from bmbo.report.report_data import ReportData, short_number
 from bmbo.report.section import Section
@@ -31,7 +32,7 @@ def sections_of(data: ReportData, view: ModelView | None) -> list[Section]:
         return _of_several(data)
     makers = (_progress, _spending, _timeline, _failures)
     found = [section for make in makers for section in make(data)]
-    modelled = [*_levels(data, view), *_last_batch(data)]
+    modelled = [*_levels(data, view), *_noise(data, view), *_last_batch(data)]
     if view is not None:
         modelled += [*_slices(data, view), *_calibration(data)]
     else:
@@ -162,6 +163,23 @@ def _levels(data: ReportData, view: ModelView | None) -> Sequence[Section]:
             (levels_figure(data, model, shared, levels),),
             (source,),
             is_narrow=True,
+        ),
+    )
+
+
+def _noise(data: ReportData, view: ModelView | None) -> Sequence[Section]:
+    if not data.problem.noisy or not data.done:
+        return ()
+    found = noise_of(data, view)
+    return (
+        Section(
+            "noise",
+            "Noise by level",
+            "How far a value is from the mean of its configuration, as a standard deviation in the objective's unit. "
+            "Repeated runs show it without any model; in brackets is their 95 % interval, if the noise is Gaussian.",
+            notes=noise_notes(found),
+            head=HEAD,
+            rows=tuple(each.row for each in found),
         ),
     )
 

@@ -1,10 +1,17 @@
 """Keep one checkpoint folder for each trial: find it to continue a configuration, remove it when it is of no use."""
 
+import atexit
+import functools
 import hashlib
+import os
 import re
 import shutil
+import tempfile
+import uuid
 from pathlib import Path
 from typing import Literal
+
+from optuna.storages import InMemoryStorage
 
 from bmbo.history import History, Query, TrialRecord
 from bmbo.history.same_point import same_configuration
@@ -24,8 +31,11 @@ STORAGE_ENDINGS = (".db", ".sqlite", ".sqlite3", ".log", ".journal")
 def root_of(ledger: Ledger) -> Path:
     """Return where a study keeps its checkpoints by default: in a folder that no other study has.
 
-    The folder is beside the file of the storage, else in the working directory.
+    The folder is beside the file of the storage. Of a study in memory, it is a temporary one, which is removed when the
+    process ends, as the study is. Of a study on a server, it is in the working directory.
     """
+    if isinstance(ledger.storage, InMemoryStorage):
+        return _temporary_root(ledger.key)
     file = file_of(ledger.storage)
     old = _old_root(ledger) if not ledger.key else None
     if old is not None:
@@ -33,6 +43,20 @@ def root_of(ledger: Ledger) -> Path:
     # With the name of the file, because the copy of a file has a study of the same key.
     unique = hashlib.sha256(f"{ledger.key}|{ledger.name}|{file.name if file else ''}".encode()).hexdigest()[:12]
     return folder_of(ledger.storage) / f"{_plain(ledger.name)[:LONGEST_NAME]}-{unique}-checkpoints"
+
+
+@functools.cache
+def _temporary_root(key: str) -> Path:  # noqa: ARG001 - one folder for each key
+    """Return where a study in memory keeps its checkpoints until this process ends; the folder is not made here."""
+    root = Path(tempfile.gettempdir()) / f"bmbo-{uuid.uuid4().hex}-checkpoints"
+    atexit.register(_remove, root, os.getpid())
+    return root
+
+
+def _remove(root: Path, process: int) -> None:
+    """Remove a folder, unless this is a child of the process that the folder is for."""
+    if os.getpid() == process:
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def _old_root(ledger: Ledger) -> Path | None:
@@ -72,7 +96,8 @@ def folder_for(root: Path, number: int) -> Path:
 
 def source_of(root: Path, history: History, query: Query) -> TrialRecord | None:
     """Return the finished trial to continue: the same configuration at the highest lower level with a checkpoint."""
-    if query.level == 0:
+    # Two runs of a configuration that share their beginning would share its luck too.
+    if query.level == 0 or history.problem.noisy:
         return None
     before = [t for t in history.done if t.query.level < query.level and same_configuration(t.query.unit, query.unit)]
     if history.problem.continues:
@@ -95,7 +120,7 @@ def clean(root: Path, history: History, keep: Keep) -> list[int]:
     """Remove folders of finished trials and return the numbers of these trials; what trials in flight need stays.
 
     "useful" keeps the folders of the best trials and, for each configuration, that of its highest finished level below
-    the top.
+    the top. In a noisy study it keeps those of all trials at the top.
     """
     if keep not in KEEPS:
         raise ValueError(f"keep must be one of {list(KEEPS)}, got {keep!r}")
@@ -121,4 +146,6 @@ def _useful(history: History) -> set[int]:
         is_higher = known is None or trial.query.level >= known.query.level
         if trial.query.level < history.problem.ladder.top and is_higher:
             highest[trial.query.unit] = trial
+    if history.problem.noisy:  # which of them is the answer, only a model says, and it may still change
+        return {trial.number for trial in history.at_top}
     return {trial.number for trial in (*highest.values(), *history.front)}

@@ -39,6 +39,7 @@ def create_study(
     early_stopping: bool = False,
     directions: Sequence[Direction] | Mapping[str, Direction] | None = None,
     reference_point: Sequence[Number] | None = None,
+    noisy: bool = False,
     **mistaken: NoSuchArgument,
 ) -> Study:
     """Return a new study, or one to go on with.
@@ -53,8 +54,8 @@ def create_study(
         fidelities: from the roughest to the one that counts.
         seed: for all random choices.
         method: what chooses trials; by default that of a study that exists, and `screening()` for a new one.
-        checkpoints: where checkpoint folders are made; by default beside a storage that is a file, else in the working
-            directory.
+        checkpoints: where checkpoint folders are made; by default beside a storage that is a file, for one in memory in
+            a temporary folder that is removed when the process ends, else in the working directory.
         continues: whether the objective goes on from `trial.resume_from`, so that a level costs only the difference to
             the lower one that it continues. The costs of `fidelities` are then those of the whole training, and rise.
         constraints: limits of values that the objective measures at every fidelity, as {"memory_gb": ("<=", 16)}. It
@@ -65,6 +66,8 @@ def create_study(
         directions: of several objectives, two to four: a list, or a mapping from their names. The objective then
             returns as many values. `direction` is left out.
         reference_point: for each of several objectives the value that is just not good enough.
+        noisy: whether the same configuration gives another value each time. Then it may be run again (`trial.repeat`
+            counts), and the answer is what is believed to be best rather than what was lucky.
         mistaken: no further argument is known; an error says which one is meant.
 
     Example:
@@ -94,6 +97,7 @@ def create_study(
         None if feasible is None else Feasible.of(feasible),
         early_stopping,
         objectives if len(objectives) > 1 else (),
+        noisy,
     )
     validation.check_demands(method, problem)
     doubts = validation.doubts_about(problem.ladder)

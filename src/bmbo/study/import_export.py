@@ -104,7 +104,9 @@ def table(trials: Sequence[Trial], objectives: Sequence[Objective] = ()) -> Any:
         import pandas as pd  # noqa: PLC0415
     except ImportError:
         raise ImportError("trials_dataframe needs pandas: pip install bmbo[pandas]") from None
-    fields = ("number", "state", "value", "level", "fidelity", "cost", "seconds", "refunded", "error", "begun", "ended")
+    fields = ["number", "state", "value", "level", "fidelity", "cost", "seconds", "refunded", "error", "begun", "ended"]
+    if any(trial.repeat for trial in trials):
+        fields.append("repeat")
     rows = [
         {
             **{name: getattr(trial, name) for name in fields if name != "value" or not objectives},

@@ -68,6 +68,10 @@ class Limits:
             return math.inf
         return self.total_cost - history.spent - history.in_flight
 
+    def reached(self, history: History) -> bool:
+        """Return whether nothing waits or runs, and no other trial can be planned."""
+        return not history.pending and (self.room(history) < 1 or self.left(history) < history.prices.least)
+
     def startable(self, history: History, waiting: Sequence[TrialRecord]) -> list[TrialRecord]:
         """Return the waiting trials that the budget pays for: users may queue any trial, and prices may rise."""
         if self.total_cost is None:

@@ -28,5 +28,6 @@ def study_html(name: str, storage: str, history: History, trials: Sequence[Trial
     if problem.objectives and history.front:
         found = front_line(history)
     elif best is not None:
-        found = f"best {short_text(best.value)} (trial {best.number}): {params_line(trials[best.number].params)}"
+        kind = "best observed" if problem.noisy else "best"
+        found = f"{kind} {short_text(best.value)} (trial {best.number}): {params_line(trials[best.number].params)}"
     return html_table(title + found, ["fidelity", "cost", *states], rows)

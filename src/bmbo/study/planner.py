@@ -78,6 +78,8 @@ class Planner:
         self._watch = SilenceWatch(options.grace)
         self._over: str | None = None
         self._considered: tuple[int, ...] | None = None
+        # Whether another process has planned during this run.
+        self._follows = False
 
     @property
     def over(self) -> str | None:
@@ -87,7 +89,12 @@ class Planner:
     def tend(self, snapshot: LedgerSnapshot, in_flight: Container[int], num_workers: int) -> LedgerSnapshot:
         """See `QueueKeeper`."""
         if not self._lease.believed:
+            # A crowd need not hold the lease one after the other, only to learn that the run is over.
+            if self._follows and self._options.limits.reached(snapshot.history) and self._lease.is_free():
+                self._over = "the limits are reached"
+                return snapshot
             if not self._lease.acquire():
+                self._follows = True
                 return snapshot
             self._ledger.complete_plan(self._lease.held, self._lease.term)
             snapshot = self._ledger.read()
@@ -164,10 +171,10 @@ class Follower:
         """See `QueueKeeper`."""
         del in_flight, num_workers
         term = current_term(self._ledger.storage, self._ledger.name)
-        sign = None if term is None else (term.number, term.user_attrs.get(OWNER), term.user_attrs.get(BEAT))
+        sign = None if term is None else (term.number, term.attributes.get(OWNER), term.attributes.get(BEAT))
         is_silent = self._silence.is_silent("planner", sign)
         if not snapshot.waiting:
-            if self._is_used_up(snapshot):
+            if self._limits.reached(snapshot.history):
                 self._over = "the limits are reached"
             elif is_silent:
                 self._over = "no process plans this study any more"
@@ -178,11 +185,6 @@ class Follower:
 
     def leave(self) -> None:
         """See `QueueKeeper`."""
-
-    def _is_used_up(self, snapshot: LedgerSnapshot) -> bool:
-        history = snapshot.history
-        is_spent = self._limits.left(history) < history.prices.least
-        return not history.pending and (self._limits.room(history) < 1 or is_spent)
 
 
 def startable(limits: Limits, snapshot: LedgerSnapshot, in_flight: Container[int]) -> list[LedgerEntry]:

@@ -13,10 +13,12 @@ from bmbo.problem import Number, Problem
 from bmbo.problem.objectives import reference_numbers
 from bmbo.protocols import Policy, Recommending
 from bmbo.study import import_export, run_messages
+from bmbo.study.believed_best import recommended_of
 from bmbo.study.front_messages import no_single_best
 from bmbo.study.names_of_optuna import StudyNames
 from bmbo.study.notebook_views import study_html
 from bmbo.study.run_options import RunOptions
+from bmbo.study.stored_method import require_method
 from bmbo.study.trial import StudyRecommendation, Trial, view
 
 logger = logging.getLogger("bmbo")
@@ -92,7 +94,9 @@ class ReadableStudy(StudyNames):
     def best_trial(self) -> Trial:
         """Return the best feasible trial at the top fidelity.
 
-        Raise ValueError while there is none, or if there are several objectives: see `best_trials`.
+        In a noisy study with a model it is the first run of the configuration that is believed best, and not the
+        luckiest of all runs. Raise ValueError while there is none, or if there are several objectives: see
+        `best_trials`.
         """
         record = self._ledger.read()
         if self.problem.objectives:
@@ -100,7 +104,8 @@ class ReadableStudy(StudyNames):
         best = record.history.best
         if best is None:
             raise ValueError(run_messages.no_best_line(record.history))
-        return self._view(record, best.number)
+        believed = self._believed(record.history)
+        return self._view(record, believed.trials[0] if believed is not None and believed.trials else best.number)
 
     @property
     def best_trials(self) -> list[Trial]:
@@ -130,8 +135,14 @@ class ReadableStudy(StudyNames):
 
     @property
     def best_value(self) -> float:
-        """Return the value of the best trial."""
-        return float(self.best_trial.value or 0.0)
+        """Return the value of the best trial; in a noisy study with a model, the value that is believed instead."""
+        history = self.history
+        if self.problem.objectives:
+            raise ValueError(no_single_best(self.problem))
+        if history.best is None:
+            raise ValueError(run_messages.no_best_line(history))
+        believed = self._believed(history)
+        return float(history.best.value or 0.0) if believed is None else believed.value
 
     def __repr__(self) -> str:
         several = bool(self.problem.objectives)
@@ -147,8 +158,10 @@ class ReadableStudy(StudyNames):
         """Return the configuration with the best expected value at the top fidelity, of those that are feasible.
 
         Raise TypeError if the study's method has no surrogate, ValueError if no trial has finished yet, if trials at
-        the top have, and none keeps all constraints, or if there are several objectives.
+        the top have, and none keeps all constraints, or if there are several objectives, ImportError if an extra that
+        the method needs is not installed.
         """
+        require_method(self.policy)
         if self.problem.objectives:
             raise ValueError(no_single_best(self.problem))
         if not isinstance(self.policy, Recommending):
@@ -159,7 +172,14 @@ class ReadableStudy(StudyNames):
         if history.best is None and history.at_top:
             raise ValueError(run_messages.no_best_line(history))
         found, self._carry = self.policy.recommendation(self._ledger.seed, history, self._carry)
-        return StudyRecommendation(self.problem.space.decode(found.unit), found.mean, found.std)
+        return recommended_of(history, found)
+
+    def _believed(self, history: History) -> StudyRecommendation | None:
+        """Return what is believed best in a noisy study with a value at the top; None elsewhere."""
+        if not self.problem.noisy or not isinstance(self.policy, Recommending):
+            return None
+        found, self._carry = self.policy.recommendation(self._ledger.seed, history, self._carry)
+        return recommended_of(history, found)
 
     def answer(self) -> str:
         """Return in words which configuration to use, how sure that is, and why it is or is not the best observed."""

@@ -28,15 +28,15 @@ from bmbo.study.run_messages import trial_line
 from bmbo.study.run_options import LoopOptions
 from bmbo.study.trial import Trial, view
 from bmbo.study.unwritten import Result, save, write
-from bmbo.study.waiting import WaitingNotice
+from bmbo.study.waiting import LONGEST_PAUSE, SHORTEST_PAUSE, WaitingNotice, next_pause
 
 logger = logging.getLogger("bmbo")
 
 LEAVING_SECONDS = 10.0
 """How long the end of a run waits for a storage that is away; batch systems kill what does not end in half a minute."""
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
-"""Seconds between looks at the ledger while others work. The pause doubles from the first to the second."""
+MOST_CANDIDATES = 100
+"""How many waiting trials a process names of which it takes one: others take some of them at the same time."""
 
 
 class TooManyFailuresError(RuntimeError):
@@ -152,9 +152,12 @@ class Runner:
         pause, notice = SHORTEST_PAUSE, WaitingNotice()
         while True:
             ends = self.is_stopping or self._is_hopeless
-            snapshot = None
+            snapshot, looked = None, 0.0
             if not ends:
-                snapshot = queue.tend(self._ledger.read(), self._in_flight, self._executor.num_workers)
+                begun = time.monotonic()
+                record = self._ledger.read()
+                looked = time.monotonic() - begun
+                snapshot = queue.tend(record, self._in_flight, self._executor.num_workers)
                 self._start(snapshot)
             if not self._in_flight and (ends or queue.over is not None):
                 return
@@ -165,22 +168,27 @@ class Runner:
             finished = self._executor.collect(LONGEST_PAUSE if self._in_flight else pause)
             for job in finished:
                 self._conclude(job)
-            pause = SHORTEST_PAUSE if finished else min(2 * pause, LONGEST_PAUSE)
+            pause = SHORTEST_PAUSE if finished else next_pause(pause, looked)
 
     def _start(self, snapshot: LedgerSnapshot) -> None:
         """Claim waiting trials in their order, and give them to free workers."""
         snapshot = without_lost(self._ledger, self._checkpoints, snapshot)
-        for entry in startable(self._options.limits, snapshot, self._in_flight):
-            if len(self._in_flight) >= self._executor.num_workers:
-                return
+        waiting = startable(self._options.limits, snapshot, self._in_flight)
+
+        def source(entry: LedgerEntry) -> int | None:
             found = source_of(self._checkpoints, snapshot.history, entry.trial.query)
-            source = None if found is None else found.number
-            if self._ledger.claim(entry, self._owner.text, source, apart=self._apart):
-                begun = replace(entry, state="running", trial=replace(entry.trial, resumed_from=source))
-                self._in_flight[entry.trial.number] = begun
-                self._prices[entry.trial.number] = snapshot.history.price_of(begun.trial)
-                on_the_way = reported_values_for(self._ledger, snapshot.history, begun)
-                trial = view(self._checkpoints, snapshot.history, begun, on_the_way)
+            return None if found is None else found.number
+
+        while waiting and len(self._in_flight) < self._executor.num_workers:
+            some = waiting[:MOST_CANDIDATES]
+            entry = self._ledger.claim_first(some, self._owner.text, source, apart=self._apart)
+            last = some[-1] if entry is None else entry
+            waiting = [each for each in waiting if each.trial.number > last.trial.number]
+            if entry is not None:
+                self._in_flight[entry.trial.number] = entry
+                self._prices[entry.trial.number] = snapshot.history.price_of(entry.trial)
+                on_the_way = reported_values_for(self._ledger, snapshot.history, entry)
+                trial = view(self._checkpoints, snapshot.history, entry, on_the_way)
                 self._executor.submit(entry.trial.number, partial(run_noting, self._objective, trial))
 
     def _conclude(self, job: Finished) -> None:

@@ -2,6 +2,7 @@
 
 from bmbo.history import History, TrialRecord
 from bmbo.history.same_point import same_configuration
+from bmbo.study.believed_best import luck_text, runs_text
 from bmbo.study.front_messages import front_answer, place_on_front, values_text
 from bmbo.study.limits import Limits, counted
 from bmbo.study.short_text import duration, params_line, short_text
@@ -43,7 +44,8 @@ def _best_text(history: History, trial: TrialRecord) -> str:
     at_top = " at the top" if history.problem.ladder.top else ""
     if history.best is None:
         return f"nothing{' feasible' * bool(history.at_top)}{at_top} yet, "
-    best = f"the best{at_top} so far" if history.best == trial else f"best{at_top} {short_text(history.best.value)}"
+    kind = "best observed" if history.problem.noisy else "best"
+    best = f"the {kind}{at_top} so far" if history.best == trial else f"{kind}{at_top} {short_text(history.best.value)}"
     return f"{best}, "
 
 
@@ -95,6 +97,16 @@ def answer(history: History, recommended: StudyRecommendation | None) -> str:
     use = f"use {params_line(recommended.params)}"
     if best is None:
         return f"{use}: {expects}{at_top}, where no trial has given a value yet"
+    if history.problem.noisy and recommended.trials:
+        return f"{use}: {expects}{at_top}; {runs_text(recommended)}; {luck_text(recommended, best)}"
+    return _compared(history, recommended, best)
+
+
+def _compared(history: History, recommended: StudyRecommendation, best: TrialRecord) -> str:
+    """Return the answer of a model beside the best value at the top."""
+    at_top = " at the top" if history.problem.ladder.top else ""
+    expects = f"the model expects {short_text(recommended.value)} ± {recommended.std:.2g}"
+    use = f"use {params_line(recommended.params)}"
     own = _best_run_of(history, recommended)
     if own is not None and own.value == best.value:
         return f"{use}: trial {own.number} gave {short_text(own.value)}, the best value{at_top}, and {expects}"

@@ -3,9 +3,11 @@
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from bmbo import methods
+from bmbo.history import History, Query
 from bmbo.ledger import Ledger
 from bmbo.methods.remembered import call_of
 from bmbo.problem.number_checks import short
@@ -14,10 +16,32 @@ from bmbo.protocols import Policy
 logger = logging.getLogger("bmbo")
 
 
+@dataclass(frozen=True)
+class MissingMethod:
+    """Stand for the method of a record that needs an extra which is not installed: the study can only be read.
+
+    Attributes:
+        why: what is missing, and what brings it.
+    """
+
+    why: str
+
+    def suggest(self, seed: int, history: History, num: int, carry: Any = None) -> tuple[list[Query], Any]:
+        """Raise ImportError."""
+        del seed, history, num, carry
+        raise ImportError(self.why)
+
+
+def require_method(policy: Policy) -> None:
+    """Raise ImportError if a method cannot suggest anything because an extra is not installed."""
+    if isinstance(policy, MissingMethod):
+        raise ImportError(policy.why)
+
+
 def method_for(ledger: Ledger, given: Policy | None) -> Policy:
     """Return the method that a study is run with: the given one, else that of the record, else `screening()`.
 
-    A warning says if it is another one than that of the record.
+    A warning says if it is another one than that of the record. If an extra is missing, it is a `MissingMethod`.
 
     Raises:
         ValueError: Something else than bmbo changed the method of the record.
@@ -80,7 +104,10 @@ def _made_again(stored: Mapping[str, Any]) -> Policy | None:
     """Return the method of a record, or None if this version of bmbo cannot make it."""
     if stored["name"] not in methods.__all__:
         return None
-    make: Callable[..., Policy] = getattr(methods, stored["name"])
+    try:
+        make: Callable[..., Policy] = getattr(methods, stored["name"])
+    except ImportError as error:
+        return MissingMethod(f"the study has the method {stored['shown']}: {error}")
     try:
         return make(**stored["settings"])
     except (TypeError, ValueError):

@@ -24,7 +24,7 @@ from bmbo.study.progress import Progress
 from bmbo.study.reported_values import reported_values_for
 from bmbo.study.run_loop import Runner
 from bmbo.study.run_options import GRACE_SECONDS, MAX_FAILURES, LoopOptions, RunOptions
-from bmbo.study.stored_method import note_method
+from bmbo.study.stored_method import note_method, require_method
 from bmbo.study.trial import Trial, view
 
 CHOICES = 5
@@ -63,6 +63,7 @@ class Study(EditableStudy):
             ...     study.tell(trial, train(**trial.params, epochs=trial.fidelity))
         """
         n = whole_number("n", n)
+        require_method(self.policy)
         record = without_lost(self._ledger, self.checkpoints, self._ledger.read())
         numbers = [
             entry.trial.number
@@ -165,6 +166,8 @@ class Study(EditableStudy):
             mistaken: no further argument is known; an error says which one is meant.
         """
         refuse_arguments("optimize", mistaken, inspect.signature(self.optimize).parameters)
+        if self.plans:
+            require_method(self.policy)
         limits = Limits.checked(total_cost, n_trials, timeout)
         n_workers = whole_number("n_workers", n_workers)
         validation.check_total(limits, self.problem.ladder)

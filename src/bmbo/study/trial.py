@@ -30,6 +30,7 @@ class Trial(TrialNames):
         params: the configuration to run.
         fidelity: the value of the fidelity to run it at.
         level: the number of the fidelity; 0 is the roughest.
+        repeat: how many trials of the same configuration at the same fidelity came before it: a seed for this run.
         state: "waiting", "running", "complete", "failed" or "dropped".
         value: what was observed; None while the trial runs, if it failed, or if there are several objectives.
         values: what was observed of each objective; empty while the trial runs, or if it failed.
@@ -39,7 +40,7 @@ class Trial(TrialNames):
         refunded: whether that cost was given back, so that it is no part of what the study has spent.
         seconds: how long it ran.
         resume_from: checkpoint folder of the same configuration at the highest lower fidelity, to continue from it;
-            None if there is none.
+            None if there is none, and in a noisy study.
         begun: the local time at which it began.
         ended: the local time at which it ended.
         user_attrs: what was noted with `set_user_attr`, such as further metrics.
@@ -68,6 +69,7 @@ class Trial(TrialNames):
     stopped_from: Any = field(default=None, compare=False, repr=False)
     values: tuple[float, ...] = field(default=(), repr=False)
     num_objectives: int = field(default=1, compare=False, repr=False)
+    repeat: int = 0
     _folder: Path = field(default=Path(), compare=False, repr=False)
     _on_the_way: ReportedValues | None = field(default=None, compare=False, repr=False)
 
@@ -156,11 +158,23 @@ class Trial(TrialNames):
 
 @dataclass(frozen=True)
 class StudyRecommendation:
-    """Hold the configuration that the surrogate chooses at the top fidelity, the value it expects and its deviation."""
+    """Hold the configuration that the surrogate chooses at the top fidelity, and what is known of it.
+
+    Attributes:
+        params: the configuration.
+        value: what the surrogate expects of it.
+        std: how far the surrogate may be off: a standard deviation, without the noise of a single run.
+        trials: the numbers of its runs at the top that gave a value.
+        mean: of what these gave; None if there are none.
+        standard_error: of this mean, from all configurations that were run more than once; None if there are none.
+    """
 
     params: Mapping[str, Any]
     value: float
     std: float
+    trials: tuple[int, ...] = ()
+    mean: float | None = None
+    standard_error: float | None = None
 
 
 def view(root: Path, history: History, entry: LedgerEntry, on_the_way: ReportedValues | None = None) -> Trial:
@@ -201,6 +215,7 @@ def view(root: Path, history: History, entry: LedgerEntry, on_the_way: ReportedV
         reported={problem.ladder[level].value: value for level, value in trial.reported},
         stopped_from=None if entry.stopped_from is None else problem.ladder[entry.stopped_from].value,
         num_objectives=problem.num_objectives,
+        repeat=history.repeats.get(trial.number, 0),
         _folder=folder_for(root, trial.number).absolute(),
         _on_the_way=on_the_way,
     )

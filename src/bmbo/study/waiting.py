@@ -11,8 +11,24 @@ logger = logging.getLogger("bmbo")
 FIRST_SECONDS, LONGEST_SECONDS = 30.0, 600.0
 """Idle seconds before the first line, and the longest pause between two lines; the pause doubles in between."""
 
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
+"""Seconds between looks at the ledger while others work. The pause doubles from the first to the second."""
+
+SHARE, CROWDED_PAUSE = 0.1, 5.0
+"""The share of the time that looks may take, and the longest pause for that: in a crowd, looks hold up who works."""
+
 MOST_NAMED = 8
 """How many trials a line names."""
+
+
+def next_pause(pause: float, looked: float) -> float:
+    """Return how long to wait for the next look at the ledger.
+
+    Args:
+        pause: the seconds before this look.
+        looked: the seconds that it took.
+    """
+    return max(min(2 * pause, LONGEST_PAUSE), min(looked / SHARE, CROWDED_PAUSE))
 
 
 class WaitingNotice:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float as Floating
 from numpy.typing import NDArray
 
 from bmbo.problem import Problem
@@ -34,8 +33,8 @@ class Synthetic:
         point = np.array([[config[name] for name in self.problem.space.names]], dtype=np.float64)
         return float(self.values(point, level)[0])
 
-    def values(self, points: Floating[np.ndarray, "n d"], level: int) -> Floating[np.ndarray, " n"]:
-        """Return values of many points in the parameters' own units, with columns in the order of the space's names."""
+    def values(self, points: NDArray[np.float64], level: int) -> NDArray[np.float64]:
+        """Return values [n] of points [n d] in the parameters' own units, columns in the order of the space's names."""
         return self.formulas[level](points)
 
     def regret(self, value: float) -> float:

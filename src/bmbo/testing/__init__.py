@@ -3,7 +3,7 @@
 A failed check raises an AssertionError with a sentence.
 """
 
-import lazy_loader
+from bmbo.lazy_names import attach
 
 # Names are listed in the stub, and loaded when they are first used: `check_surrogate` loads JAX.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -39,6 +39,11 @@ class TailScale:
         """Return values that a process learns; NaN is a failure."""
         return self.shift + (self.bent(value) - self.mean) * self.ratio
 
+    @property
+    def unit(self) -> float:
+        """Return what one standardised unit is in the objective's unit, where the tail is not drawn in."""
+        return self.spread / self.ratio
+
     def restore(self, standardised: Floats) -> Floats:
         """Return values in the objective's unit: the inverse of `standardise`, as far as `DEPTH` allows."""
         bent = (standardised - self.shift) / self.ratio + self.mean

@@ -1,5 +1,6 @@
 """Find hyperparameters for a history: on a schedule and from scratch, so that they depend on the outcomes alone."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,7 @@ class JointGP:
 
     Args:
         prior: of the hyperparameters.
+        noisy_prior: the same where a user says that values are noisy.
         kernels: that are fitted and weighted by their evidence.
         growth: share by which the outcomes grow between two searches for hyperparameters.
         steps: of a search for hyperparameters.
@@ -48,6 +50,7 @@ class JointGP:
     """
 
     prior: Prior = field(default_factory=Prior)
+    noisy_prior: Prior = field(default_factory=lambda: Prior(noise=1e-3, noise_sd=2.0))
     kernels: tuple[str, ...] = ("matern", "gaussian")
     growth: float = 0.1
     steps: int = 40
@@ -60,18 +63,18 @@ class JointGP:
         found = self._found(_prepared(early, self.max_fit), carry)
         scales = scales_of(observations)
         data = _prepared(observations, self.max_rows)
-        parts = tuple(
-            ConditionedProcess.of(JointProcess(data.space, hyper, self.prior), data) for hyper in found.hypers
-        )
+        prior = self._prior(observations)
+        parts = tuple(ConditionedProcess.of(JointProcess(data.space, hyper, prior), data) for hyper in found.hypers)
         # Before the top has outcomes, its values are expected to be like those of the highest level that has.
-        return WeightedPosteriors(parts, found.weights, scales[max(scales)].restore), found
+        units = tuple(scales[level].unit if level in scales else math.nan for level in range(data.num_levels))
+        return WeightedPosteriors(parts, found.weights, scales[max(scales)].restore, units), found
 
     def _found(self, data: Observations, carry: Any) -> Found:
         """Return the hyperparameters for standardised data: those of `carry` if it has the same data."""
         key = data.value.tobytes() + data.level.tobytes() + data.unit.tobytes()
         if isinstance(carry, Found) and carry.data == key:
             return carry
-        layout = Layout(len(data.space.params), data.num_levels, self.prior)
+        layout = Layout(len(data.space.params), data.num_levels, self._prior(data))
         starts = _starts(layout, len(data))
         distances = squares(data.space, data.unit)
         vectors: list[Floats] = []
@@ -85,6 +88,9 @@ class JointGP:
         kept = [place for place in range(len(self.kernels)) if weights[place] >= NEGLIGIBLE]
         hypers = tuple(layout.read(vectors[place], self.kernels[place]) for place in kept)
         return Found(key, hypers, weights[kept] / weights[kept].sum())
+
+    def _prior(self, observations: Observations) -> Prior:
+        return self.noisy_prior if observations.noisy else self.prior
 
 
 def _starts(layout: Layout, num: int) -> list[Floats]:

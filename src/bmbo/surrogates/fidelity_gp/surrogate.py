@@ -1,5 +1,6 @@
 """Find hyperparameters of the process over points and places: on a schedule and from scratch, as `JointGP` does."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,6 +46,7 @@ class FidelityGP:
 
     Args:
         prior: of the hyperparameters.
+        noisy_prior: the same where a user says that values are noisy.
         kernels: over points, which are fitted and weighted by their evidence.
         growth: share by which the outcomes grow between two searches for hyperparameters.
         steps: of a search for hyperparameters.
@@ -53,6 +55,7 @@ class FidelityGP:
     """
 
     prior: FidelityPrior = field(default_factory=FidelityPrior)
+    noisy_prior: FidelityPrior = field(default_factory=lambda: FidelityPrior(noise=(math.log(1e-3), 2.0)))
     kernels: tuple[str, ...] = ("matern", "gaussian")
     growth: float = 0.1
     steps: int = 40
@@ -69,14 +72,17 @@ class FidelityGP:
         parts = tuple(
             ConditionedProcess.of(PlaceProcess(data.space, hyper, data.places), data) for hyper in found.hypers
         )
-        return WeightedPosteriors(parts, found.weights, smooth_scales(observations)[observations.top].restore), found
+        scales = smooth_scales(observations)
+        units = tuple(scales[level].unit for level in range(observations.num_levels))
+        return WeightedPosteriors(parts, found.weights, scales[observations.top].restore, units), found
 
     def _found(self, data: Observations, carry: Any) -> FoundHyperparameters:
         """Return the hyperparameters for standardised data: those of `carry` if it has the same data."""
         key = data.value.tobytes() + data.level.tobytes() + data.unit.tobytes()
         if isinstance(carry, FoundHyperparameters) and carry.data == key:
             return carry
-        layout = FidelityLayout(len(data.space.params), self.prior)
+        prior = self.noisy_prior if data.noisy else self.prior
+        layout = FidelityLayout(len(data.space.params), prior)
         distances = squares(data.space, data.unit)
         vectors: list[Floats] = []
         heights: list[float] = []
