@@ -51,8 +51,8 @@ HEAD = """\
 # Mends and their tests
 
 Each line is a fault that a campaign from outside found, or a slow step. Its mend was taken out of the code, and the
-tests beside it were run: "failed" is what they must do then. With the mend they pass, in `make test` or, where they are
-slow, in `make test-all`.
+tests beside it were run: "failed" is what they must do then. "Did not end" says the same of tests of waiting, which
+were ended after five minutes. With the mend they pass, in `make test` or, where they are slow, in `make test-all`.
 
 | line | what holds | tests | without the mend |
 | --- | --- | --- | --- |

@@ -1,6 +1,7 @@
 """A storage that is away for a while, whose answers get lost, or whose disk is full."""
 
 import logging
+import sqlite3
 import threading
 from itertools import count
 
@@ -8,10 +9,10 @@ import pytest
 from optuna.exceptions import StorageInternalError
 from optuna.trial import TrialState
 from sqlalchemy import event
-from sqlalchemy.exc import PendingRollbackError
+from sqlalchemy.exc import IntegrityError, PendingRollbackError
 
 from bmbo.history import Outcome
-from bmbo.ledger import ASKED, Ledger, Owner, outages
+from bmbo.ledger import ASKED, Ledger, Owner, outages, storages
 from bmbo.ledger.full_disk import StorageFullError
 from bmbo.ledger.outages import StorageAwayError, leave_within, patient_for, with_retries
 from bmbo.ledger.owners import SilenceWatch
@@ -193,6 +194,20 @@ def test_who_makes_a_study_in_a_file_that_is_locked_waits_longer_than_for_one_th
     lock.take(0.8)
     assert ledger_in(f"sqlite:///{tmp_path}/study.db").read().entries == ()
     lock.close()
+
+
+def test_who_makes_the_rows_of_a_new_file_beside_others_waits_as_long(tmp_path, monkeypatch):
+    monkeypatch.setattr("bmbo.ledger.storages.OPENING_SECONDS", 0.0)
+    real, failures = storages._database, iter(range(2))
+
+    def database(url):
+        if next(failures, None) is not None:
+            said = sqlite3.IntegrityError("UNIQUE constraint failed: alembic_version.version_num")
+            raise IntegrityError("INSERT", {}, said)
+        return real(url)
+
+    monkeypatch.setattr(storages, "_database", database)
+    assert ledger_in(f"sqlite:///{tmp_path}/study.db").read().entries == ()
 
 
 def test_who_only_looks_for_the_planner_waits_too(ledger, lock):

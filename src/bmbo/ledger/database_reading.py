@@ -76,11 +76,11 @@ class DatabaseReader:
         """Return whether the study has no attributes, and its trials neither parameters nor values."""
         tables, trials = self._tables, self._tables.trials
         system = tables.system_attributes
-        own = trials.c.study_id == self._study_id
+        own = select(trials.c.trial_id).where(trials.c.study_id == self._study_id)
         held = (
-            own & (tables.params.c.trial_id == trials.c.trial_id),
-            own & (tables.values.c.trial_id == trials.c.trial_id),
-            own & (system.c.trial_id == trials.c.trial_id) & (system.c.key != WRITE_KEY),
+            tables.params.c.trial_id.in_(own),
+            tables.values.c.trial_id.in_(own),
+            system.c.trial_id.in_(own) & (system.c.key != WRITE_KEY),
             tables.study_attributes.c.study_id == self._study_id,
         )
         with reading(self._engine) as connection:

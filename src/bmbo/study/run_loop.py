@@ -213,7 +213,9 @@ class Runner:
             self._last_failed = (number, outcome.error, exception)
         record = self._ledger.read()
         level = logging.INFO if outcome.error is None else logging.WARNING
-        logger.log(level, "%s", trial_line(record.history, number, self._options.limits))
+        # The line looks at all trials, which is wasted where nobody sees it.
+        if logger.isEnabledFor(level):
+            logger.log(level, "%s", trial_line(record.history, number, self._options.limits))
         if exception is not None and not isinstance(exception, self._options.catch):
             self._failure = self._failure or exception
             self.stop()
