@@ -196,18 +196,19 @@ def test_who_makes_a_study_in_a_file_that_is_locked_waits_longer_than_for_one_th
     lock.close()
 
 
-def test_who_makes_the_rows_of_a_new_file_beside_others_waits_as_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("bmbo.ledger.storages.OPENING_SECONDS", 0.0)
-    real, failures = storages._database, iter(range(2))
+def test_who_opens_a_file_that_others_are_just_making_tries_again_however_long_it_took(tmp_path, monkeypatch):
+    monkeypatch.setattr(storages, "OPENING_SECONDS", 0.0)
+    told = sqlite3.IntegrityError("UNIQUE constraint failed: alembic_version.version_num")
+    errors, made = [IntegrityError("INSERT", None, told)], storages._database
 
     def database(url):
-        if next(failures, None) is not None:
-            said = sqlite3.IntegrityError("UNIQUE constraint failed: alembic_version.version_num")
-            raise IntegrityError("INSERT", {}, said)
-        return real(url)
+        if errors:
+            raise errors.pop()
+        return made(url)
 
     monkeypatch.setattr(storages, "_database", database)
     assert ledger_in(f"sqlite:///{tmp_path}/study.db").read().entries == ()
+    assert errors == []
 
 
 def test_who_only_looks_for_the_planner_waits_too(ledger, lock):

@@ -38,10 +38,10 @@ OPENING_SECONDS = 15.0
 """How long opening is tried: of processes that start together, one makes the tables and the others must wait."""
 
 SERVER_SECONDS = 120.0
-"""The same for a server, which may be restarting while workers start, and for a file that another process holds up."""
+"""The same for a server, which may be restarting while workers start, and for a file that another process locks."""
 
-HELD_UP = ("locked", "UNIQUE constraint failed")
-"""Parts of messages of SQLite that another process causes: it has the lock, or makes the rows that this one makes."""
+MADE_BY_OTHERS = ("locked", "UNIQUE constraint failed")
+"""Parts of messages of SQLite while another process writes to a file, or has just made what this one would make."""
 
 CONNECT_SECONDS = 5
 """How long one try to reach a server of PostgreSQL lasts."""
@@ -174,8 +174,8 @@ def _opened(text: str) -> BaseStorage:
         is_file = url.get_backend_name() == "sqlite"
 
         def patience(error: BaseException) -> float:
-            waits = not is_file or any(sign in str(error) for sign in HELD_UP)
-            return SERVER_SECONDS if waits else OPENING_SECONDS
+            by_others = any(sign in str(error) for sign in MADE_BY_OTHERS)
+            return OPENING_SECONDS if is_file and not by_others else SERVER_SECONDS
 
         return with_retries(lambda: _database(url), patience, opening=True)
     except (ImportError, exc.NoSuchModuleError):
